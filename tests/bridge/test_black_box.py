@@ -2,9 +2,8 @@
 
 import json
 import math
-import threading
 import time
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 
 import numpy as np
 import pytest
@@ -12,68 +11,28 @@ import serial
 
 from axbridge.bridge.black_box import BlackBox, in_words
 from axbridge.bridge.bridge import Bridge
-from axbridge.bridge.gaps import Gaps, Readers
 from axbridge.bridge.relay import Relay
 from axbridge.bridge.replay import Replay
 from axbridge.bridge.rules import Notice
-from axbridge.bus.line_lock import BusLock
 from axbridge.bus.port import Port
 from axbridge.bus.protocols import v1, v2
 from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.bus.protocols.packet import Packet
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import PortError, RecordingError, UsageError
-from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.step_format import Passed, Source, packed_packets, packets
 from axbridge.recording.stored import open_recording, recorded_packets
 from axbridge.virtual.channel import DirectReader, PtyChannel
 from axbridge.virtual.world import World
 from tests.support.bridge_client import Client
-from tests.support.bridged_line import client, write
+from tests.support.bridged_line import IDS, bridged, client, write
 from tests.support.pty_line import PtyLine
 from tests.support.virtual_rig import FakeBank, make_rig
 from tests.support.waiting import until
 from tests.support.warm import serving, start
 
-IDS = (1, 2)
 PROFILES = ("ax-12a", "xl330-m288", "sts3215", "scs0009")
-
-
-@contextmanager
-def bridged(path=None, profile="ax-12a", *, watch=False, poll=None):
-    """Return servos, the program's port, the black box, and the notices of a bridge that records."""
-    profiles = dict.fromkeys(IDS, profile)
-    rig, notices, over = make_rig(IDS, profiles, return_delay_time=0), [], threading.Event()
-    with ExitStack() as held:
-        line = held.enter_context(PtyLine(profiles))
-        recorder = path and held.enter_context(Recorder(path, describe(rig, backend="real")))
-        box = BlackBox(rig, recorder)
-        held.callback(box.close)
-        if watch:
-            port = held.enter_context(closing(Port(line.port, 1_000_000)))
-            turn = BusLock()
-        else:
-            bridge = Bridge(rig, line.port, notices.append, box=box)
-            held.callback(bridge.close)
-            turn = bridge.turn
-        readers = held.enter_context(closing(Readers(line.port, box.traffic.versions, notices.append)))
-        gaps = Gaps(box, readers, turn, poll)
-        channel = held.enter_context(closing(PtyChannel(1_000_000, listen=DirectReader)))
-
-        def relay():
-            between = Relay(channel, port)
-            box.watch(port, between)
-            while not over.is_set():
-                between.step(0.005)
-                box.work(between.bytes_wait)
-                gaps(between)
-
-        run = relay if watch else lambda: bridge.run(channel, lambda: over.is_set() or box.failure, gaps)
-        thread = threading.Thread(target=run)
-        thread.start()
-        held.callback(thread.join)
-        held.callback(over.set)
-        yield line, channel.address, box, notices
 
 
 def test_packets_are_unchanged_by_encoding_and_decoding():
@@ -88,7 +47,7 @@ def test_packets_are_unchanged_by_encoding_and_decoding():
 @pytest.mark.parametrize("watch", [True, False])
 def test_a_recording_has_samples_and_goals_of_any_program(tmp_path, profile, watch):
     path = tmp_path / "day.mcap"
-    with bridged(path, profile, watch=watch) as (line, port, _, _), client(port, line) as bus:
+    with bridged(profile, path=path, watch=watch) as (line, port, _), client(port, line) as bus:
         protocol, units, middle = line[1].protocol, line[1].profile.units, line[1].zero
         for id_ in IDS:
             write(bus, line, id_, "torque_enable", 1)
@@ -115,12 +74,12 @@ def test_a_recording_has_samples_and_goals_of_any_program(tmp_path, profile, wat
 @pytest.mark.parametrize("profile", PROFILES)
 def test_registers_that_the_program_does_not_read_are_read_in_its_pauses(tmp_path, profile):
     path = tmp_path / "day.mcap"
-    with bridged(path, profile, poll=0.02) as (line, port, box, _), client(port, line) as bus:
-        first = box.rows
+    with bridged(profile, path=path, poll=0.02) as (line, port, _), client(port, line) as bus:
+        first = line.box.rows
         for _ in range(5):
             bus.read(1, *line[1].protocol.present_position)
             time.sleep(0.03)
-        until(lambda: box.rows > first + 4)
+        until(lambda: line.box.rows > first + 4)
         temperature = line[1].table["present_temperature"]
     track = open_recording(path)["s1"]
     known = track.temperature[~(track.temperature != track.temperature)]
@@ -130,7 +89,7 @@ def test_registers_that_the_program_does_not_read_are_read_in_its_pauses(tmp_pat
 
 def test_every_byte_is_recorded_with_its_sender(tmp_path):
     path = tmp_path / "day.mcap"
-    with bridged(path) as (line, port, _, _), client(port, line) as bus:
+    with bridged(path=path) as (line, port, _), client(port, line) as bus:
         before = len(line.received)
         for id_ in (1, 2, 1):
             bus.read(id_, 36, 2)
@@ -167,7 +126,7 @@ def test_bytes_are_passed_on_before_the_packets_until_then_are_decoded():
 
 
 def test_a_program_gets_only_the_replies_to_its_own_packets_even_if_they_are_late():
-    with bridged(poll=0.01) as (line, port, _, _), client(port, line) as bus:
+    with bridged(poll=0.01) as (line, port, _), client(port, line) as bus:
         protocol = line[1].protocol
         line.mishap = lambda _: 0.016  # s, as an FTDI adapter with its usual latency timer
         for frame, size in [(protocol.write_frame(1, 24, b"\1"), 6), (protocol.read_frame(1, 36, 2), 8)] * 10:
@@ -200,17 +159,25 @@ def test_a_summary_names_losses_alarms_and_rules():
     ]
 
 
-def test_a_fast_read_may_include_servos_that_the_rig_does_not_have():
+@pytest.mark.parametrize(
+    ("size", "first", "last"),  # bytes of the reply, 8 a block; time-outs and damaged replies
+    [(None, (0, 0), (0, 0)), (8, (1, 0), (1, 0)), (16, (0, 0), (1, 0)), (20, (0, 0), (0, 1))],
+)
+def test_a_fast_read_may_have_servos_that_the_rig_lacks_and_end_at_a_missing_one(size, first, last):
     box = BlackBox(make_rig(IDS, dict.fromkeys(IDS, "xl330-m288")))
-    blocks = [v2.Block(id_, 0, b"\0\7\0\0") for id_ in (1, 9, 2)]
+    blocks = [Packet(id_, 0, b"\0\7\0\0") for id_ in (1, 9, 2)]
     box.traffic.decode_sent(PROTOCOLS[2].group_question(0x8A, (1, 9, 2), 132, 4)[0], 0.0, 1e-5)
-    box.traffic.decode_received(v2.encode_fast_status(blocks), 0.01)
-    assert [box.traffic.table.servos[id_].data(132, 4) for id_ in IDS] == [b"\0\7\0\0"] * 2
+    box.traffic.decode_received(v2.encode_fast_status(blocks)[:size], 0.01)
+    box.close()
+    for id_, lost in zip(IDS, (first, last), strict=True):
+        counts = box.traffic.stats.of(id_)
+        assert (counts.asked, counts.timeouts, counts.corrupt) == (1, *lost)
+        assert box.traffic.table.servos[id_].data(132, 4) == (None if any(lost) else b"\0\7\0\0")
 
 
 @pytest.mark.parametrize("watch", [True, False])
 def test_a_second_program_reads_through_the_bridge_and_does_not_write(watch):
-    with bridged(watch=watch) as (line, port, _, _), client(port, line) as bus:
+    with bridged(watch=watch) as (line, port, _), client(port, line) as bus:
         before = bus.read(1, 36, 2).data
         with client(line.port, line) as second:
             assert second.read(1, 36, 2).data == before
@@ -222,7 +189,7 @@ def test_a_second_program_reads_through_the_bridge_and_does_not_write(watch):
 
 
 def test_writes_of_a_foreign_second_program_reach_no_servo():
-    with bridged(watch=True) as (line, _, _, notices):
+    with bridged(watch=True) as (line, _, notices):
         second = Port(line.port, 1_000_000)
         second.bridge = None
         count = len(line.received)
@@ -240,13 +207,13 @@ def test_a_second_bridge_on_the_same_port_is_refused():
 
 def test_motors_are_switched_off_after_a_recording_error(tmp_path):
     path = tmp_path / "day.mcap"
-    bridge = bridged(path)
-    line, port, box, _ = bridge.__enter__()
+    bridge = bridged(path=path)
+    line, port, _ = bridge.__enter__()
     with client(port, line) as bus:
         write(bus, line, 1, "torque_enable", 1)
-        box._recorder._failure = OSError(28, "No space left on device")
+        line.box._recorder._failure = OSError(28, "No space left on device")
         bus.port.send(PROTOCOLS[1].read_frame(1, 36, 2))
-        until(lambda: box.failure)
+        until(lambda: line.box.failure)
     with pytest.raises(RecordingError, match="No space left"):
         bridge.__exit__(None, None, None)
     assert line[1].table["torque_enable"] == 0
@@ -317,7 +284,7 @@ def replayed(path, profile="ax-12a"):
 @pytest.mark.parametrize("watch", [True, pytest.param(False, marks=pytest.mark.alone)])  # the bridge itself polls, too
 def test_a_replay_answers_as_recorded_and_then_simulates(tmp_path, profile, watch):
     path, frames, answers = tmp_path / "day.mcap", [], []
-    with bridged(path, profile, watch=watch) as (line, port, _, _), client(port, line) as bus:
+    with bridged(profile, path=path, watch=watch) as (line, port, _), client(port, line) as bus:
         protocol, goal = line[1].protocol, line[1].profile.register("goal_position")
         line.set(1, present_position=line[1].zero + 100)
         for frame in (
@@ -351,7 +318,7 @@ def test_a_replay_answers_as_recorded_and_then_simulates(tmp_path, profile, watc
 
 def test_a_replayed_overload_lasts_beyond_the_difference(tmp_path):
     path = tmp_path / "day.mcap"
-    with bridged(path) as (line, port, _, _), client(port, line) as bus:
+    with bridged(path=path) as (line, port, _), client(port, line) as bus:
         write(bus, line, 1, "torque_enable", 1)
         line.errors[1] = 0x20
         overload = bus.read(1, 36, 2)

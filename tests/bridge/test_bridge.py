@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from contextlib import contextmanager
 
@@ -23,42 +22,13 @@ from axbridge.cli.app import HARDWARE
 from axbridge.config.registers import Instruction
 from axbridge.errors import BusTimeout, ErrorFlag, UsageError
 from axbridge.servo.columns import State
-from axbridge.virtual.channel import DirectReader, PtyChannel
-from tests.support.bridged_line import client, write
+from tests.support.bridged_line import IDS, bridged, client, write
 from tests.support.pty_line import PtyLine
 from tests.support.virtual_rig import make_rig
 from tests.support.waiting import until
 from tests.support.warm import start
 
-IDS = (1, 2)
 PROFILES = ("ax-12a", "xl330-m288", "sts3215")
-
-
-@contextmanager
-def bridged(profile="ax-12a", *, virtual=(), bridge=None, servo=None, registers=None, **safety):
-    """Return servos, the bridge's port, and its notices."""
-    ids = (*IDS, *virtual)
-    rig = make_rig(ids, dict.fromkeys(ids, profile), return_delay_time=0)
-    volts = rig.specs[rig.servos[0].name].profile.electrics.nominal_voltage
-    bus = [{"name": "main", "supply_voltage": volts}]
-    rig = rig.overridden({"safety": safety, "bridge": bridge or {}, "bus": bus})
-    if servo:
-        rig = rig.with_servos(lambda _: servo)
-    notices, over = [], threading.Event()
-    with PtyLine(dict.fromkeys(IDS, profile)) as line:
-        for id_ in IDS:
-            line.set(id_, **registers or {})
-        bridge = Bridge(rig, line.port, notices.append, virtual=map(str, virtual))
-        channel = PtyChannel(1_000_000, listen=DirectReader)
-        thread = threading.Thread(target=bridge.run, args=(channel, over.is_set))
-        thread.start()
-        try:
-            yield line, channel.address, notices
-        finally:
-            over.set()
-            thread.join()
-            channel.close()
-            bridge.close()
 
 
 def test_motors_are_off_when_a_program_opens_writes_and_closes_within_a_moment():
@@ -286,15 +256,18 @@ def test_steps_stay_within_the_limits():
         assert line[1].table["goal_position"] == 300
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", [*PROFILES, "scs0009"])
 def test_limits_that_a_program_never_writes_hold_once_the_torque_is_on(profile):
     with bridged(profile, servo={"max_velocity": 2.0, "max_torque": 0.1}) as (line, port, _), client(port, line) as bus:
         names, units = line[1].protocol.names, line[1].profile.units
+        own = line[1].table[names.torque]
         write(bus, line, 1, "torque_enable", 1)
         assert line[1].table[names.speed] * units.speed == pytest.approx(2.0, rel=0.02)
         share = 0.1 / line[1].profile.electrics.stall_torque
-        assert line[1].table[names.torque] == pytest.approx(share * units.full_scale, abs=1)
+        in_eeprom = profile == "scs0009"
+        assert line[1].table[names.torque] == (own if in_eeprom else pytest.approx(share * units.full_scale, abs=1))
         if profile == "xl330-m288":
+            assert 0 < line[1].table["goal_current"] < 600
             write(bus, line, 1, "goal_current", 1000)
             assert 0 < line[1].table["goal_current"] < 600
 
@@ -483,19 +456,16 @@ def test_the_command_makes_servos_virtual_and_leaves_the_real_ones_safe_when_it_
 
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM])
 def test_a_servo_with_a_new_id_is_off_when_its_bridge_ends(sign):
-    with PtyLine({1: "ax-12a"}) as line:
-        program = start("bridge", "bench_arm", "--port", line.port, "--allow-service")
-        ready = program.stdout.readline()
-        assert ready.startswith("ready: "), ready + program.communicate()[1]
-        with SerialBus(ready.split()[1]) as bus:
-            bus.write(1, 3, b"\x09", answered=False)
-            assert "its id is 9 now" in program.stdout.readline()
-            bus.write(9, 24, b"\1")
-            line.received.clear()
-            program.send_signal(sign)
-            errors = program.communicate()[1]
-            until(lambda: not line.powered)
-            until(lambda: any(id_ == 9 and code == Instruction.READ for id_, code, *_ in line.received))  # it confirms
+    bridge = command(line := PtyLine(), "bench_arm", "--allow-service")
+    with line, bridge as (program, port), SerialBus(port) as bus:
+        bus.write(1, 3, b"\x09", answered=False)
+        assert "its id is 9 now" in program.stdout.readline()
+        bus.write(9, 24, b"\1")
+        line.received.clear()
+        program.send_signal(sign)
+        errors = program.communicate()[1]
+        until(lambda: not line.powered)
+        until(lambda: any(id_ == 9 and code == Instruction.READ for id_, code, *_ in line.received))  # it confirms
         assert "may still be powered" not in errors
 
 
@@ -516,10 +486,8 @@ def test_off_ends_a_bridge_while_its_program_drives_the_robot(options, said, tmp
 
 
 def test_off_ends_a_bridge_whose_port_has_come_back_as_another_device(said, tmp_path):
-    with PtyLine({1: "ax-12a"}, link=tmp_path / "device") as line:
-        with start("bridge", "bench_arm", "--port", line.port) as program:
-            ready = program.stdout.readline()
-            assert ready.startswith("ready: "), ready + program.communicate()[1]
+    with PtyLine(link=tmp_path / "device") as line:
+        with command(line, "bench_arm") as (program, _):
             line.unplug()
             assert "the port was lost" in program.stdout.readline()
             taken = os.openpty()  # the number of the old device

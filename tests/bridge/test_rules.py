@@ -3,7 +3,7 @@
 import pytest
 
 from axbridge.bridge.known import Known, Table
-from axbridge.bridge.rules import beyond, checked, powered, wanted
+from axbridge.bridge.rules import checked, powered, wanted
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.config.profile import FirmwareProfile
@@ -118,15 +118,6 @@ def test_a_write_to_half_a_register_cannot_exceed_the_limit():
     assert passed == packed(protocol, "write", high, b"\x01")
 
 
-@pytest.mark.parametrize(("sent", "got"), [(0x400 | 1000, 0x400 | SPEED), (1000, SPEED), (0, 0)])
-def test_a_wheel_keeps_its_direction_at_its_top_speed(sent, got):
-    profile, protocol, table = table_of("ax-12a")
-    table.servos[1].note(protocol.mode[0], bytes(4))
-    register = profile.register("moving_speed")
-    passed, _ = checked(protocol, packed(protocol, "write", register.address, register.encode(sent)), table)
-    assert passed == packed(protocol, "write", register.address, register.encode(got))
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_questions_and_unknown_instructions_stay_the_same_packet(family):
     _, protocol, table = table_of(family)
@@ -167,6 +158,9 @@ def limited(table, protocol, name, sent):
     return register.decode(passed.params[protocol.address_size :]), [notice.rule for notice in notices]
 
 
+WHEEL = {"cw_angle_limit": 0, "ccw_angle_limit": 0}
+
+
 @pytest.mark.parametrize(
     ("family", "mode", "name", "sent", "got"),
     [
@@ -181,12 +175,15 @@ def limited(table, protocol, name, sent):
         ("sts3215", 3, "goal_position", 600, HIGH - 500),
         ("sts3215", 3, "goal_position", -600, LOW - 500),
         ("sts3215", 3, "goal_position", 100, 100),
+        *(("ax-12a", WHEEL, "moving_speed", *pair) for pair in ((0x400 | 1000, 0x400 | SPEED), (1000, SPEED), (0, 0))),
     ],
 )
 def test_a_goal_of_each_mode_is_limited(family, mode, name, sent, got):
-    _, protocol, table = table_of(family, operating_mode=mode, present_position=500)
+    registers = WHEEL if mode is WHEEL else {"operating_mode": mode}
+    _, protocol, table = table_of(family, **registers, present_position=500)
     table.servos[1].top_current = 300
-    rule = {"goal_position": "soft limits", "goal_velocity": "top speed"}.get(name, "top torque")
+    speeds = dict.fromkeys(("goal_velocity", "moving_speed"), "top speed")
+    rule = {"goal_position": "soft limits", **speeds}.get(name, "top torque")
     assert limited(table, protocol, name, sent) == (got, [] if sent == got else [rule])
 
 
@@ -200,39 +197,6 @@ def test_a_step_is_limited_from_the_end_of_the_steps_and_one_back_from_the_joint
     assert {step: limited(table, protocol, "goal_position", step)[0] for step in steps} == steps
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_blocked_or_hot_servo_gets_no_more_torque_than_permitted(family):
-    profile, protocol, table = table_of(family)
-    table.servos[1].cap, table.servos[1].kept_off = 120, True
-    assert limited(table, protocol, "torque_enable", 1) == (0, ["temperature"])
-    assert limited(table, protocol, "torque_enable", 0) == (0, [])
-    if family != "scs0009":
-        assert limited(table, protocol, profile.names.torque, 300) == (120, ["top torque"])
-
-
 def test_a_program_cannot_set_the_middle_of_a_feetech_servo():
     _, protocol, table = table_of("sts3215", torque_enable=1)
     assert limited(table, protocol, "torque_enable", 128) == (1, ["service"])
-
-
-def test_the_time_of_a_time_based_profile_follows_from_the_speed_limit():
-    _, protocol, table = table_of("xl330-m288", drive_mode=4)
-    table.servos[1].least_time = 1500
-    assert [limited(table, protocol, "profile_velocity", time)[0] for time in (0, 400, 2000)] == [1500, 1500, 2000]
-
-
-@pytest.mark.parametrize(
-    ("family", "held", "expected"),
-    [
-        ("ax-12a", {"moving_speed": 0, "torque_limit": 1023}, {"moving_speed": SPEED, "torque_limit": TORQUE}),
-        ("xl330-m288", {"goal_current": 900, "goal_pwm": 885}, {"goal_current": 300, "goal_pwm": TORQUE}),
-        ("sts3215", {"goal_velocity": 40, "torque_limit": 1000}, {"torque_limit": TORQUE}),
-        ("scs0009", {"goal_velocity": 0, "max_torque": 1000}, {"goal_velocity": SPEED}),  # max_torque is in EEPROM
-    ],
-)
-def test_limits_in_the_registers_are_compared_with_the_rig(family, held, expected):
-    profile, _, table = table_of(family, **held)
-    table.servos[1].top_current = 300
-    allowed = beyond(table.servos[1])
-    assert {name: allowed.get(name) for name in expected} == expected
-    assert set(allowed) - set(expected) <= {profile.names.speed}

@@ -125,7 +125,8 @@ def test_a_faulty_line_neither_returns_nor_writes_wrong_values(ids, echo):
     dice = random.Random(3)
 
     def mishap(_):
-        kind = dice.choices(["ok", "drop", "corrupt", "junk", "insert", "again", "late"], [78, 5, 4, 2, 1, 5, 5])[0]
+        kinds = ["ok", "drop", "corrupt", "junk", "insert", "short", "again", "late"]
+        kind = dice.choices(kinds, [76, 5, 4, 2, 1, 2, 5, 5])[0]
         return dice.uniform(0.001, 0.02) if kind == "late" else kind
 
     with PtyLine({id_: PROFILES[id_] for id_ in ids}, echo=echo, mishap=mishap) as line, SerialBus(line.port) as bus:
@@ -151,6 +152,7 @@ def test_a_faulty_line_neither_returns_nor_writes_wrong_values(ids, echo):
                     assert int.from_bytes(answer.data, "little") == turn
                     intact += 1
         assert intact > 300
+        assert bus.stats.junk > 0
 
 
 @pytest.mark.parametrize("id_", [3, 1, 7], ids=["1.0", "2.0", "Feetech"])

@@ -10,7 +10,7 @@ from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import wire_time
 from axbridge.config import toml_tables
 from axbridge.config.profile import FirmwareProfile
-from axbridge.errors import BusTimeout, ErrorFlag, HardwareError
+from axbridge.errors import BusTimeout, HardwareError
 from axbridge.virtual.bus import VirtualBus
 from tests.support.pty_line import PtyLine
 from tests.support.virtual_rig import make_world
@@ -82,13 +82,6 @@ def test_goals_beyond_a_limit_are_clipped_and_a_servo_without_a_goal_gets_no_tor
     assert (line.tables[1][24], line.tables[2][24]) == (1, 0)
 
 
-def test_torque_limit_is_written_only_when_it_changed(line, cycle):
-    for limit in (500, 500, 600):
-        cycle.exchange({"hip": Goal(100, 50, limit)})
-    packets = [packet for packet in line.received if packet[1] == 0x83 and packet[2][0] == 34]
-    assert len(packets) == 2
-
-
 def test_a_missing_servo_does_not_delay_the_others_and_gets_no_goals_until_it_returns(line, cycle):
     line.deaf.add(2)
     events = []
@@ -108,14 +101,6 @@ def test_a_missing_servo_does_not_delay_the_others_and_gets_no_goals_until_it_re
     while "knee" not in (result := cycle.receive()).states:
         assert time.monotonic() < deadline
     assert [event.kind for event in result.events] == ["returned"]
-
-
-def test_error_flags_are_in_each_state_and_in_one_event(line, cycle):
-    line.errors[2] = int(ErrorFlag.OVERLOAD)
-    first, second = cycle.receive(), cycle.receive()
-    assert first.states["knee"].error == ErrorFlag.OVERLOAD
-    assert [(event.kind, event.name, event.flags) for event in first.events] == [("fault", "knee", ErrorFlag.OVERLOAD)]
-    assert not second.events
 
 
 def test_the_torque_limit_rotates_through_the_servos(line, cycle):

@@ -20,11 +20,6 @@ def expected(*ids):
     return [Expected(f"s{id_}", id_, AX) for id_ in ids]
 
 
-def test_a_healthy_bus_has_no_findings_and_gets_its_latency_measured(bus):
-    assert handshake(bus, expected(1, 2, 3)) == []
-    assert 0.003 <= bus.latency < 1.0
-
-
 def test_all_faults_are_listed_together_with_the_commands_that_repair_them(line, bus):
     line.tables[2][0] = 29
     line.tables[3][5] = 250
@@ -54,8 +49,10 @@ def test_an_mx_in_multi_turn_mode_is_refused_unless_the_rig_ends_it(line, bus, r
 
 def test_two_servos_with_one_id_are_distinguished_from_noise_and_a_lost_packet(line, bus):
     fates = iter(["ok", "drop"])
+    bus.latency = before = 0.06
     line.mishap = lambda _: next(fates, "ok")  # the second look is at the whole table
     assert handshake(bus, expected(1)) == []
+    assert 0.003 <= bus.latency != before
     line.mishap = lambda packet: "corrupt" if packet.id == 2 else "ok"
     (finding,) = handshake(bus, expected(1, 2, 3))
     assert (finding.kind, finding.subject) == ("collision", "s2 (id 2)")

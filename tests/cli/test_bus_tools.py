@@ -99,7 +99,7 @@ def test_doctor_accepts_registers_that_the_rig_sets(line, capsys, tmp_path):
 
 def test_doctor_finds_the_latency_timer_of_an_adapter(line, tmp_path):
     with SerialBus(line.port) as bus:
-        bus.port.adapter = Adapter("/dev/ttyUSB0", "ftdi", 16, tmp_path / "latency_timer")
+        bus.port.adapter = Adapter("ftdi", 16, tmp_path / "latency_timer")
         (finding,) = [finding for finding in diagnose(bus, packets=10).findings if finding.kind not in BUSY]
     assert finding.fix.startswith(f"echo 1 | sudo tee {tmp_path / 'latency_timer'}")
 

@@ -104,7 +104,7 @@ def test_a_fast_read_has_one_answer_of_all(code):
         real.set(2, present_position=300)
         ((packet, _),) = read_all(bus, code, count=1)
         blocks = v2.fast_blocks(packet, [4] * 4)
-        assert [(block.id, int.from_bytes(block.data, "little")) for block in blocks] == [
+        assert [(block.id, int.from_bytes(block.params, "little")) for block in blocks] == [
             (3, 2048), (2, 300), (1, 2048), (4, 2048),
         ]  # fmt: skip
         real.deaf.add(4)

@@ -1,6 +1,7 @@
 """A foreign program that drives two joints: ``PORT FAMILY ACT``, or a Bioloid: then a file of its goals follows. It uses the makers' SDKs alone, and checks no limits.
 
-It prints ``running`` when the motors have their first goals, and goes on until it is ended, as far as the act does not.
+It prints ``running`` when the motors have their first goals, and goes on until it is ended, if the
+act does not end. After an act that sends no more it reads on.
 """
 
 import json
@@ -113,7 +114,6 @@ def once(pan, tilt):
     def act(client):
         client.on()
         client.goals(pan, tilt)
-        waits(client)
 
     return act
 
@@ -128,17 +128,11 @@ def swapped(client):
     client.follow(lambda passed: (0.3 * math.sin(passed), 1.9 * math.sin(min(passed, 1.5))))
 
 
-def torque_alone(client):
-    client.on()
-    waits(client)
-
-
 def pauses(client):
     client.on()
     client.goals(0.0, 0.0)
     time.sleep(5.5)
     client.goals(1.5, 0.0)
-    waits(client)
 
 
 def registers(client):
@@ -146,7 +140,6 @@ def registers(client):
     goal = client.data(client.counts(2.4))
     client.servos.regWriteTxRx(client.line, PAN, client.goal[0], len(goal), goal)
     client.servos.action(client.line, PAN)
-    waits(client)
 
 
 def bulk(client):
@@ -155,7 +148,6 @@ def bulk(client):
     for id_ in (PAN, TILT):
         group.addParam(id_, *client.goal, bytes(client.data(client.counts(2.4))))
     group.txPacket()
-    waits(client)
 
 
 def indirect(client):
@@ -163,36 +155,30 @@ def indirect(client):
         client.write(PAN, (168 + 2 * number, 2), client.goal[0] + number)
     client.on()
     client.write(PAN, (208, 4), client.counts(2.4))
-    waits(client)
 
 
 def template(client):
     for address in client.eeprom:
         client.write(PAN, (address, 1), 1)
-    waits(client)
 
 
 def resets(client):
     for packet in ([0xFF, 0xFF, 0xFD, 0, PAN, 0, 0, 6, 0xFF, 0, 0], [0xFF, 0xFF, PAN, 2, 6, 0]):
         if (len(packet) > 6) == (client.family == "x"):
             client.servos.txRxPacket(client.line, packet)
-    waits(client)
 
 
 def changes_id(client):
     client.write(PAN, (ID[client.family][0], 1), 9)
-    waits(client)
 
 
 def changes_rate(client):
     client.write(PAN, (ID[client.family][1], 1), 1)
-    waits(client)
 
 
 def wheel(client):
     client.on()
     client.write(PAN, client.speed, 200)
-    waits(client)
 
 
 def walks(client):
@@ -221,11 +207,14 @@ def walks(client):
 
 ACTS = {
     "sways": swaying, "stays a second": stays_a_second, "jitters": jitters, "fails": fails, "goes far": once(1.5, 0.0),
-    "pushes": once(0.0, 1.0), "degrees": degrees_as_counts, "swaps": swapped, "switches on": torque_alone,
+    "pushes": once(0.0, 1.0), "degrees": degrees_as_counts, "swaps": swapped, "switches on": Client.on,
     "pauses": pauses, "registers": registers, "bulk": bulk, "indirect": indirect, "template": template,
     "resets": resets, "id": changes_id, "rate": changes_rate, "wheel": wheel, "reads": waits, "walks": walks,
 }  # fmt: skip
 
 
 if __name__ == "__main__":
-    ACTS[sys.argv[3]](Client(sys.argv[1], sys.argv[2]))
+    act, own = sys.argv[3], Client(sys.argv[1], sys.argv[2])
+    ACTS[act](own)
+    if act != "stays a second":
+        waits(own)

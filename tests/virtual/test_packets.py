@@ -3,7 +3,7 @@ import pytest
 
 from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.known import SECOND
-from axbridge.bus.protocols.packet import BROADCAST
+from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.v1 import encode
 from axbridge.config.registers import Instruction
 from tests.support.virtual_rig import Host, Wire, make_world
@@ -165,13 +165,13 @@ def test_a_broadcast_ping_of_protocol_2_is_answered_by_id_with_gaps():
 def test_a_fast_read_is_one_packet_that_ends_at_a_missing_servo(timing):
     host = Host(make_world((1, 2, 3), "xl330-m288", timing, return_delay_time=0))
     (answer,) = host.ask(Instruction.FAST_SYNC_READ, SECOND.read_params(132, 4) + bytes((3, 1)), id=BROADCAST)
-    assert v2.fast_blocks(answer, [4, 4]) == [(3, 0, b"\0\x08\0\0"), (1, 0, b"\0\x08\0\0")]
+    assert v2.fast_blocks(answer, [4, 4]) == [Packet(3, 0, b"\0\x08\0\0"), Packet(1, 0, b"\0\x08\0\0")]
     (answer,) = host.ask(Instruction.FAST_BULK_READ, bytes.fromhex("0207000100 0190000200"), id=BROADCAST)
-    assert v2.fast_blocks(answer, [1, 2]) == [(2, 0, b"\2"), (1, 0, b"\x32\0")]
+    assert v2.fast_blocks(answer, [1, 2]) == [Packet(2, 0, b"\2"), Packet(1, 0, b"\x32\0")]
     received = host.wire(
         v2.encode(BROADCAST, Instruction.FAST_SYNC_READ, SECOND.read_params(132, 4) + bytes((1, 9, 2)))
     )
-    whole = v2.encode_fast_status([v2.Block(id_, 0, b"\0\x08\0\0") for id_ in (1, 9, 2)])
+    whole = v2.encode_fast_status([Packet(id_, 0, b"\0\x08\0\0") for id_ in (1, 9, 2)])
     assert received == whole[: 8 + 8]
     host.world.inject("drop#1:read:2")  # the reply has the id of all
     asked = SECOND.read_params(132, 4) + bytes((1, 2))

@@ -19,7 +19,7 @@ from axbridge.bus.base import Bus
 from axbridge.bus.port import Port
 from axbridge.bus.protocols.packet import byte_seconds
 from axbridge.bus.protocols.protocol import Protocol, Span
-from axbridge.bus.rows import UNREAD, RawState, Rows, decoded
+from axbridge.bus.rows import UNREAD, RawState, Rows
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, plural
 from axbridge.recording.recorder import Recorder
@@ -251,23 +251,19 @@ class BlackBox:
 
     def _raw(self, times: FloatArray) -> tuple[Rows, dict[str, BoolArray]]:
         """Return the latest counts of all servos, and by name which were read since the previous row."""
-        count = len(self._servos)
-        columns = {name: np.zeros(count, int) for name in RawState._fields}
-        fresh = {name: np.zeros(count, bool) for name in RawState._fields}
-        for protocol in {servo.protocol for servo in self._servos}:
-            places = [place for place, servo in enumerate(self._servos) if servo.protocol is protocol]
-            begin, size = protocol.usual
-            held = b"".join(
-                bytes(self._servos[place].held.get(at, 0) for at in range(begin, begin + size)) for place in places
-            )
+        servos, samples = self._servos, dict[Protocol, tuple[list[int], bytes]]()
+        fresh = {name: np.zeros(len(servos), bool) for name in RawState._fields}
+        for protocol in {servo.protocol for servo in servos}:
+            places = [place for place, servo in enumerate(servos) if servo.protocol is protocol]
+            held = (servos[place].held.get(at, 0) for place in places for at in _places(protocol.usual))
+            samples[protocol] = places, bytes(held)
             for name, form, offset in protocol.sample:
-                columns[name][places] = decoded(protocol, held, name)
-                span = _places((begin + offset, np.dtype(form).itemsize))
-                fresh[name][places] = [self._read[self._servos[place].id].issuperset(span) for place in places]
-        for place, servo in enumerate(self._servos):
-            columns["error"][place] = self.traffic.errors.get(servo.id, 0)
-            fresh["error"][place] = bool(self._read[servo.id])
-        return Rows({**columns, "time": times, "torque_limit": np.full(count, UNREAD)}), fresh
+                span = _places((protocol.usual[0] + offset, np.dtype(form).itemsize))
+                fresh[name][places] = [self._read[servos[place].id].issuperset(span) for place in places]
+        fresh["error"] = np.array([bool(self._read[servo.id]) for servo in servos])
+        errors = np.array([self.traffic.errors.get(servo.id, 0) for servo in servos])
+        known = {"time": times, "error": errors, "torque_limit": np.full(len(servos), UNREAD)}
+        return Rows(known, samples), fresh
 
     def _commands(self, drive: BusDrive, servo: Known) -> tuple[float, ...]:
         """Return the columns of `COMMANDS`; NaN for unknown values."""

@@ -93,7 +93,6 @@ class Bridge:
         except BaseException:
             self._connection.close()
             raise
-        self._versions = sorted({drive.protocol.version for drive in drives.values()})
         self._clients = 0  # highest number of clients of the port since the exit policy was applied
         self._left_at = math.inf  # time when a client closed the port
         self._id_retry = Retry()  # of servos that answer neither at a new id nor at the old one
@@ -108,7 +107,7 @@ class Bridge:
         self, channel: Channel, stopping: Callable[[], bool], beside: Callable[[Relay], None] | None = None
     ) -> None:
         """Relay until `stopping()`, checked every 5 ms; `beside` (`Gaps`) is called between two packets."""
-        packets = Packets(self._versions, self._examine)
+        packets = Packets(self._box.traffic.versions, self._examine)
         relay = self._relay = Relay(channel, self._bus.port, packets, self._say, self._baud)
         self._box.watch(relay.port, relay)
         fed_at = -math.inf

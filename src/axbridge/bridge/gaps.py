@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,28 +40,71 @@ class Reader(NamedTuple):
     framing: Framing
 
 
-class Readers:
-    """Receives READs of other programs at a local TCP port; writes its address to a file.
+class Gaps:
+    """Called between two packets of the program; receives READs of others at a local TCP port.
 
-    The file belongs to the line's `port`, and names the `link` for the program. `notify` receives a notice when a
-    second program writes.
+    A file of the line's `port` has that address, and names the `link` for the program. `turn` is the lock of the line.
+    `notify` receives a notice when a second program writes. `poll` is the time between two samples of each servo that
+    the program does not read, s; None: no samples.
     """
 
     def __init__(
-        self, port: str, versions: Sequence[int], notify: Callable[[Notice], object], link: Path | None = None
+        self,
+        port: str,
+        box: BlackBox,
+        turn: BusLock,
+        notify: Callable[[Notice], object],
+        *,
+        link: Path | None = None,
+        poll: float | None = None,
     ) -> None:
-        self._port, self._versions, self._notify = port, versions, notify
+        self._port, self._box, self._turn, self._notify, self._poll = port, box, turn, notify, poll
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.setblocking(False)
         self._readers: list[Reader] = []
-        self.questions: deque[tuple[float, Reader, int, Packet]] = deque()  # arrival, reader, version, packet
-        self.address = f"socket://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._text = f"{os.getpid()}\n{self.address}\n{'' if link is None else link.absolute()}"
+        self._questions: deque[tuple[float, Reader, int, Packet]] = deque()  # arrival, reader, version, packet
+        address = f"socket://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._text = f"{os.getpid()}\n{address}\n{'' if link is None else link.absolute()}"
         self._file: Path | None = None
         self._lock = -1  # descriptor of the file
-        self.announce()
+        self._lost = False  # whether the line's port is lost
+        self._polled_at: dict[int, float] = {}
+        self._announce()
 
-    def announce(self) -> None:
+    def __call__(self, relay: Relay) -> None:
+        """Receive the packets of readers, and send reads while the line is idle."""
+        box, questions, now = self._box, self._questions, time.monotonic()
+        if relay.called or not relay.others:
+            self._listen()
+            relay.others = [self._listener.fileno(), *(reader.connection.fileno() for reader in self._readers)]
+        while questions and now - questions[0][0] > _READER_TIMEOUT:
+            questions.popleft()
+        if self._lost and relay.port.fd is not None:
+            self._announce()
+        self._lost = relay.port.fd is None
+        urgent = bool(questions) and now - questions[0][0] > _MAX_WAIT
+        if self._lost or not (box.is_pause or (urgent and not box.pending)):
+            return
+        with contextlib.suppress(PortError), self._turn, self._turn.lock:  # the relay also detects a lost port
+            if questions:
+                _, reader, version, packet = questions.popleft()
+                patience = PATIENCE if packet.id in box.traffic.table.servos else 0.0
+                answer = _exchange(relay.port, version, packet, patience)
+                with contextlib.suppress(OSError):
+                    reader.connection.send(answer)
+            elif self._poll is not None and (overdue := box.overdue(self._poll, self._polled_at)) is not None:
+                protocol, id_ = overdue
+                self._polled_at[id_] = box.time
+                params = protocol.read_params(*protocol.usual)
+                _exchange(relay.port, protocol.version, Packet(id_, Instruction.READ, params), PATIENCE)
+
+    def close(self) -> None:
+        """Close all connections, and remove the file."""
+        self._withdraw()
+        for connection in (self._listener, *(reader.connection for reader in self._readers)):
+            connection.close()
+
+    def _announce(self) -> None:
         """Write the file, unless it is there: the port's name may lead to another device after it was lost."""
         if (file := bridge_file(self._port)) == self._file:
             return
@@ -79,17 +122,13 @@ class Readers:
             os.close(self._lock)
             self._file = None
 
-    def descriptors(self) -> list[int]:
-        """File descriptors to wait on."""
-        return [self._listener.fileno(), *(reader.connection.fileno() for reader in self._readers)]
-
-    def listen(self) -> None:
+    def _listen(self) -> None:
         """Accept connections, and receive the packets of readers."""
         with contextlib.suppress(BlockingIOError):
             connection, _ = self._listener.accept()
             connection.setblocking(False)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._readers.append(Reader(connection, Framing(self._versions)))
+            self._readers.append(Reader(connection, Framing(self._box.traffic.versions)))
         for reader in list(self._readers):
             try:
                 data = reader.connection.recv(_CHUNK)
@@ -102,60 +141,10 @@ class Readers:
                 self._readers.remove(reader)
             for received in reader.framing.feed(data):
                 if received.packet.code in QUESTIONS:
-                    self.questions.append((time.monotonic(), reader, received.protocol, received.packet))
+                    self._questions.append((time.monotonic(), reader, received.protocol, received.packet))
                 else:
                     text = f"a second program wrote to id {received.packet.id}: refused, because it may only read"
                     self._notify(Notice("", "second program", text))
-
-    def answer(self, reader: Reader, data: bytes) -> None:
-        """Send a reader its reply."""
-        with contextlib.suppress(OSError):
-            reader.connection.send(data)
-
-    def close(self) -> None:
-        """Close all connections, and remove the file."""
-        self._withdraw()
-        for connection in (self._listener, *(reader.connection for reader in self._readers)):
-            connection.close()
-
-
-class Gaps:
-    """Called between two packets of the program.
-
-    `turn` is the lock of the line. `poll` is the time between two samples of each servo that the program does not read,
-    s; None: no samples.
-    """
-
-    def __init__(self, box: BlackBox, readers: Readers, turn: BusLock, poll: float | None = None) -> None:
-        self._box, self._readers, self._turn, self._poll = box, readers, turn, poll
-        self._lost = False  # whether the line's port is lost
-        self._polled_at: dict[int, float] = {}
-
-    def __call__(self, relay: Relay) -> None:
-        """Receive the packets of readers, and send reads while the line is idle."""
-        box, now = self._box, time.monotonic()
-        if relay.called or not relay.others:
-            self._readers.listen()
-            relay.others = self._readers.descriptors()
-        questions = self._readers.questions
-        while questions and now - questions[0][0] > _READER_TIMEOUT:
-            questions.popleft()
-        if self._lost and relay.port.fd is not None:
-            self._readers.announce()
-        self._lost = relay.port.fd is None
-        urgent = bool(questions) and now - questions[0][0] > _MAX_WAIT
-        if self._lost or not (box.is_pause or (urgent and not box.pending)):
-            return
-        with contextlib.suppress(PortError), self._turn, self._turn.lock:  # the relay also detects a lost port
-            if questions:
-                _, reader, version, packet = questions.popleft()
-                patience = PATIENCE if packet.id in box.traffic.table.servos else 0.0
-                self._readers.answer(reader, _exchange(relay.port, version, packet, patience))
-            elif self._poll is not None and (overdue := box.overdue(self._poll, self._polled_at)) is not None:
-                protocol, id_ = overdue
-                self._polled_at[id_] = box.time
-                params = protocol.read_params(*protocol.usual)
-                _exchange(relay.port, protocol.version, Packet(id_, Instruction.READ, params), PATIENCE)
 
 
 def _exchange(port: Port, version: int, packet: Packet, patience: float) -> bytes:

@@ -16,6 +16,7 @@ from axbridge.config.registers import Instruction
 from axbridge.virtual.framing import Framing
 
 _MAX_TIMES = 200_000  # reply times that are kept, the latest
+_PADDING = b"\xff" * 1100  # completes any reply
 _WITHOUT_REPLY = {Instruction.SYNC_WRITE, Instruction.BULK_WRITE}
 
 OnRegisters = Callable[[Known, range, bool, float], object]
@@ -44,6 +45,7 @@ class Traffic:
         self.errors: dict[int, int] = {}  # by id, the alarm bits of the latest reply
         self._times: deque[float] = deque(maxlen=_MAX_TIMES)
         self._sent_at = 0.0
+        self._came_at = 0.0  # s, of the latest bytes of the servos
         self._received = 0.0  # s, end of the instruction packet on the line
         self._request = Packet(BROADCAST, 0, b"")  # the latest one
         self._expected_replies: list[_ExpectedReply] = []
@@ -69,9 +71,6 @@ class Traffic:
             protocol = self.table.protocol(received.protocol, packet.id)
             if protocol is None:
                 continue
-            if self._replies.pending:  # a reply that has lost a byte
-                self._damaged = True
-                self._replies.reset()
             self.count_lost()
             self.questions += 1
             self._request, self._sent_at, self._received = packet, time, time + received.size * byte
@@ -87,21 +86,24 @@ class Traffic:
 
     def decode_received(self, data: bytes, time: float) -> None:
         """Decode bytes received by `time`, s, from the servos, or from an adapter that echoes."""
+        self._came_at = time
         for received in self._replies.feed(data):
             packet = received.packet
             if packet[:3] == self._request[:3] and not packet.status and (packet.params or self._echoes):
                 self._echoes = True
+            elif packet.id == BROADCAST and packet.status:
+                self._damaged |= not self._answer_shared(packet)
             elif not packet.intact:
                 self._damaged = True
-            elif packet.id == BROADCAST and packet.status:
-                lengths = [length for _, _, length in SECOND.requests(self._request)]
-                for block in v2.fast_blocks(packet, lengths):
-                    self._answer(Packet(block.id, block.error, block.data), time)
             else:
-                self._answer(packet, time)
+                self._answer(packet)
 
     def count_lost(self) -> None:
         """Count expected replies that did not come as lost."""
+        if self._replies.pending:  # a reply that has lost a byte, or a shared one without its end
+            whole = self._replies.feed(_PADDING)
+            self._damaged |= not (whole and self._answer_shared(whole[0].packet))
+            self._replies.reset()
         for reply in filter(self._is_due, self._expected_replies):
             counts = self.stats.of(reply.id)
             counts.corrupt += self._damaged
@@ -135,7 +137,17 @@ class Traffic:
             replies = [_ExpectedReply(packet.id, range(0) if packet.code == Instruction.PING else None)]
         return [reply for reply in replies if reply.id in self.table.servos]
 
-    def _answer(self, packet: Packet, time: float) -> None:
+    def _answer_shared(self, packet: Packet) -> bool:
+        """Note the replies in the one to a fast read; return whether only padding is behind them."""
+        if packet.id != BROADCAST or not packet.status:
+            return False
+        blocks = v2.fast_blocks(packet, [length for _, _, length in SECOND.requests(self._request)])
+        for block in blocks:
+            self._answer(block)
+        end = sum(4 + len(block.params) for block in blocks) - 1  # `params` lacks the first error byte
+        return not packet.params[max(end, 0) :].strip(_PADDING)
+
+    def _answer(self, packet: Packet) -> None:
         if (servo := self.table.servos.get(packet.id)) is None:
             return
         counts = self.stats.of(packet.id)
@@ -149,7 +161,7 @@ class Traffic:
             self._without_ack.discard(packet.id)
             counts.asked += 1
         if not self._expected_replies:
-            self._times.append(time - self._sent_at)
+            self._times.append(self._came_at - self._sent_at)
         place = reply.place if reply.place and len(packet.params) == len(reply.place) else None
         if place is not None:
             self._on_registers(servo, place, False, self._received)

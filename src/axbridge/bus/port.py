@@ -41,7 +41,6 @@ from axbridge.files import fill_streams
 _T = TypeVar("_T")
 THERE = -math.inf  # deadline of `Port.receive` when bytes are known to be available
 REPLY_DELAY = 0.0012  # s: return delay 254 at 3.16 µs a unit, and an interrupt that delays the reply
-OLDEST_SDK = (4, 0, 5)
 _WRITE_PATIENCE = 0.5  # s: a port that accepts no byte for this time is lost
 _READ_SIZE = 4096  # bytes
 _FINE = 0.003  # s: shorter waits need a finer resolution than the 1 ms of `poll`
@@ -50,14 +49,10 @@ _FD_SETSIZE = 1024  # `select` supports only descriptors below this number
 
 
 def check_sdk(port: str) -> None:
-    """Refuse a dynamixel-sdk that is too old or was overwritten by another package's copy."""
-    repair = 'run `pip install --force-reinstall "dynamixel-sdk>=4.0.5"`'
-    distribution = metadata.distribution("dynamixel-sdk")
-    version = tuple(int(part) for part in distribution.version.split(".")[:3] if part.isdigit())
-    if version < OLDEST_SDK:
-        raise PortError(port, f"dynamixel-sdk {distribution.version} is too old", repair)
-    for file in distribution.files or ():
+    """Refuse a dynamixel-sdk that was overwritten by another package's copy."""
+    for file in metadata.distribution("dynamixel-sdk").files or ():
         if file.name == "port_handler.py" and file.size not in {None, Path(str(file.locate())).stat().st_size}:
+            repair = 'run `pip install --force-reinstall "dynamixel-sdk>=4.0.5"`'
             raise PortError(port, "dynamixel-sdk was overwritten by another package (dynamixel-controller?)", repair)
 
 

@@ -30,7 +30,6 @@ _START_TIME = 19  # index of the start time in /proc/PID/stat, after the program
 class Adapter:
     """Facts about the adapter of a port."""
 
-    port: str
     kind: Kind  # ftdi: USB2Dynamixel, U2D2; cdc: USB2AX and other ttyACM; pty: a virtual bus; remote: a pyserial URL
     latency_timer: int | None = None  # ms for which an FTDI chip collects bytes; None: no timer
     latency_file: Path | None = None  # file that sets it
@@ -51,20 +50,20 @@ def is_remote(port: str) -> bool:
 def identify_adapter(port: str, sysfs: Path = Path("/sys/class/tty")) -> Adapter:
     """Identify the adapter from the port's name and, on Linux, its driver."""
     if is_remote(port):
-        return Adapter(port, "remote")
+        return Adapter("remote")
     device = Path(os.path.realpath(port))
     if device.parent == Path("/dev/pts"):
-        return Adapter(port, "pty")
+        return Adapter("pty")
     if not sys.platform.startswith("linux"):
         # the latency timer cannot be read here; FTDI devices have this usual name
         ftdi = "usbserial" in device.name
-        return Adapter(port, "ftdi" if ftdi else "unknown", _FTDI_DEFAULT_TIMER if ftdi else None)
+        return Adapter("ftdi" if ftdi else "unknown", _FTDI_DEFAULT_TIMER if ftdi else None)
     if device.name.startswith("ttyACM"):
-        return Adapter(port, "cdc")
+        return Adapter("cdc")
     file = sysfs / device.name / "device" / "latency_timer"
     if file.is_file():
-        return Adapter(port, "ftdi", int(file.read_text(encoding="ascii")), file)
-    return Adapter(port, "uart" if device.name.startswith(("ttyS", "ttyAMA")) else "unknown")
+        return Adapter("ftdi", int(file.read_text(encoding="ascii")), file)
+    return Adapter("uart" if device.name.startswith(("ttyS", "ttyAMA")) else "unknown")
 
 
 def connected() -> list[str]:
@@ -104,7 +103,7 @@ def line_behind(name: str) -> frozenset[str]:
     for _ in range(_LONGEST_CHAIN):
         if not path.is_symlink():
             break
-        kept = _is_kept(path)
+        kept = _is_locked(lock_of(path))
         if kept is False:
             problem = "this link was left by an `axbridge serve` that has ended"
             raise PortError(name, problem, f"start it again, or remove what is left: rm {path}")
@@ -196,11 +195,6 @@ def too_busy(packets: int) -> str:
 
 
 SERVE_PATIENTLY = f"{LIGHTEN}, or serve with --timing none, which answers late instead"
-
-
-def _is_kept(link: Path) -> bool | None:
-    """Return whether the server of a link still runs; None: no server made it, or another user's."""
-    return _is_locked(lock_of(link))
 
 
 def _is_locked(file: Path) -> bool | None:

@@ -108,8 +108,7 @@ class SerialBus(Bus):
     """
 
     def __init__(self, port: str, baud: int = 1_000_000, *, clock: WallClock | None = None) -> None:
-        self.clock = clock or WallClock()
-        self.baud = baud
+        super().__init__(clock or WallClock(), baud)
         self.port_name = find_port() if port == "auto" else port
         self.stats = LineStats()
         self.echo = False
@@ -120,7 +119,7 @@ class SerialBus(Bus):
         self.latency = self.port.latency
         if self.port.adapter.kind == "pty":
             self.retry_timeout_factor = max(self.retry_timeout_factor, _BUSY)
-        self._window = _REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW
+        self._window = _REMOTE_LATE_WINDOW if self.port.adapter.kind == "remote" else LATE_WINDOW
         self._late_until = 0.0  # no late reply comes after this time (`time.monotonic`); 0: none is expected
         self._line_silent = False  # no reply since the latest time-out: late replies do not expire
         self._reply_records: dict[int, _ReplyRecord] = {}
@@ -142,11 +141,6 @@ class SerialBus(Bus):
             self._server = server_behind(self.port_name)
         packets = unanswered_by(self._server, time.monotonic() - _RECENT)
         return f"{too_busy(packets)}; {SERVE_PATIENTLY}" if packets else ""
-
-    @property
-    def remote(self) -> bool:
-        """Return whether the port is a network port."""
-        return self.port.adapter.kind == "remote"
 
     # -- open and close -----------------------------------------------------------------------------------------------
 

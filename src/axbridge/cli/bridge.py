@@ -14,7 +14,7 @@ from typing import Annotated
 
 from axbridge.bridge.black_box import BlackBox, in_words
 from axbridge.bridge.bridge import Bridge, only_bus
-from axbridge.bridge.gaps import Gaps, Readers
+from axbridge.bridge.gaps import Gaps
 from axbridge.bridge.relay import Packets, Relay
 from axbridge.bridge.rules import Notice
 from axbridge.bus.line_lock import BusLock
@@ -138,9 +138,9 @@ def bridge(
         held.callback(finish)
         if between is not None:
             held.callback(between.close)
-        readers = held.enter_context(closing(Readers(device, box.traffic.versions, noted, link)))
         turn = BusLock() if between is None else between.turn
-        gaps = Gaps(box, readers, turn, 1 / poll if poll else None)
+        period = 1 / poll if poll else None
+        gaps = held.enter_context(closing(Gaps(device, box, turn, noted, link=link, poll=period)))
         sys.setswitchinterval(_SWITCH)
         gc.collect()
         gc.freeze()  # a garbage collection of all existing objects takes milliseconds

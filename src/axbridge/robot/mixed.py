@@ -224,7 +224,7 @@ class MixedPort(Port):
             raw = self._raw[end - size : end]
             self._measured(packet)
             for block in self._blocks(packet, [id_ for id_ in self._spans if id_ not in self.virtual]):
-                self._measured(Packet(*block))
+                self._measured(block)
             if packet.id in {answer.stands_for for answer in self._answers}:
                 self._came[packet.id] = now, raw, packet
             elif not self._direct and (self._ping or packet.id not in self._servos):
@@ -245,7 +245,7 @@ class MixedPort(Port):
         shared = packets[0].id == BROADCAST and packets[0].status and not self._spans.keys().isdisjoint(self._real)
         return packets[0].id if shared or packets[0].id in self._real else None
 
-    def _blocks(self, packet: Packet, ids: Iterable[int]) -> list[v2.Block]:
+    def _blocks(self, packet: Packet, ids: Iterable[int]) -> list[Packet]:
         """Return the blocks of these servos in the shared reply to a fast read; empty for another packet."""
         if packet.id != BROADCAST or not packet.status:
             return []

@@ -380,7 +380,7 @@ class Line:
     def _fast_read(self, servos: Sequence[VirtualServo], packet: Packet, end: float) -> None:
         """Answer a fast read with one packet: each servo adds its block, until one is missing."""
         reads = SECOND.reads(packet)
-        blocks: list[v2.Block] = []
+        blocks: list[Packet] = []
         first: tuple[VirtualServo, float] | None = None
         for servo in servos:
             servo.feed(end)
@@ -398,9 +398,9 @@ class Line:
         size = sum(length + 4 for _, _, length in reads)
         if first is None or len({id_ for id_, _, _ in reads}) < len(reads) or size > first[0].profile.timing.rx_buffer:
             return
-        missing = [v2.Block(id_, 0, bytes(length)) for id_, _, length in reads[len(blocks) :]]
+        missing = [Packet(id_, 0, bytes(length)) for id_, _, length in reads[len(blocks) :]]
         frame = v2.encode_fast_status(blocks + missing)
-        frame = frame[: len(frame) - sum(4 + len(block.data) for block in missing)]
+        frame = frame[: len(frame) - sum(4 + len(block.params) for block in missing)]
         self._answer([(first[0], Status(frame, first[1]), first[0].baud)], end)
 
     def _receives(self, servo: VirtualServo, start: float, size: int) -> bool:

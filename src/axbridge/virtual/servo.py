@@ -195,7 +195,7 @@ class VirtualServo:
         if self.firmware.feed(time):
             self.push(time)
 
-    def fast_block(self, address: int, length: int, time: float, state: list[float]) -> tuple[v2.Block, float] | None:
+    def fast_block(self, address: int, length: int, time: float, state: list[float]) -> tuple[Packet, float] | None:
         """Return this servo's block of the reply to a fast read, and the reply's delay; None without a reply.
 
         `state` is as in `peek`.
@@ -203,7 +203,7 @@ class VirtualServo:
         if not self.is_receiving or not self._answering or Instruction.FAST_SYNC_READ not in self._known:
             return None
         error, data = self._data(address, length, time, state) or (0, b"")
-        return v2.Block(self.id, error | self._state_bits, data.ljust(length, b"\0")), self._delay(Instruction.READ)
+        return Packet(self.id, error | self._state_bits, data.ljust(length, b"\0")), self._delay(Instruction.READ)
 
     def peek(
         self, address: int, length: int, time: float, state: Sequence[float] | None = None,

@@ -140,7 +140,7 @@ class _Second(Protocol):
         for packet in v2.Decoder().feed(buffer):
             blocks = v2.fast_blocks(packet, [length] * len(ids)) if packet.status and packet.id == BROADCAST else []
             if [block.id for block in blocks] == list(ids[: len(blocks)]):
-                answers |= {block.id: (block.error, block.data) for block in blocks}
+                answers |= {block.id: (block.code, block.params) for block in blocks}
         return answers
 
     def exchange_bytes(self, count: int) -> tuple[int, int, int]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search
 from axbridge.errors import UsageError
@@ -25,14 +24,6 @@ MAX_ID = 252
 OVERHEAD = 10  # header, reserved byte, id, length, instruction, CRC
 _BEFORE_LENGTH_ENDS = 7  # bytes from the header to the length
 _LONGEST = 1024  # highest LEN: the buffer size of dynamixel-sdk; a higher one is damaged
-
-
-class Block(NamedTuple):
-    """One servo's part of the reply to a fast read: id, error byte and registers."""
-
-    id: int
-    error: int
-    data: bytes
 
 
 def _after_zeros(count: int) -> list[int]:
@@ -66,15 +57,18 @@ def encode_status(id: int, code: int, params: bytes = b"") -> bytes:
     return _frame(id, bytes((STATUS, code)) + params)
 
 
-def encode_fast_status(blocks: Sequence[Block]) -> bytes:
-    """Build the shared reply of several servos to a fast read; the CRC behind each block covers all bytes before it."""
+def encode_fast_status(blocks: Sequence[Packet]) -> bytes:
+    """Build the reply to a fast read that servos share; each CRC covers all bytes before it.
+
+    A block is a servo's part: id, error byte and registers.
+    """
     if not blocks:
         raise UsageError("a fast read is answered by one servo at least")
-    length = 1 + sum(4 + len(block.data) for block in blocks)
+    length = 1 + sum(4 + len(block.params) for block in blocks)
     frame = HEADER + bytes((0, BROADCAST)) + length.to_bytes(2, "little") + bytes((STATUS,))
     value = crc(frame)
     for block in blocks:
-        part = bytes((block.error, block.id)) + block.data
+        part = bytes((block.code, block.id)) + block.params
         value = crc(part, value)
         check = value.to_bytes(2, "little")
         value = crc(check, value)
@@ -82,7 +76,7 @@ def encode_fast_status(blocks: Sequence[Block]) -> bytes:
     return frame
 
 
-def fast_blocks(packet: Packet, lengths: Sequence[int]) -> list[Block]:
+def fast_blocks(packet: Packet, lengths: Sequence[int]) -> list[Packet]:
     """Return the blocks of a fast read's reply, of these data lengths, up to a damaged one."""
     raw = bytes((packet.code,)) + packet.params
     head = HEADER + bytes((0, BROADCAST)) + (len(raw) + 3).to_bytes(2, "little") + bytes((STATUS,))
@@ -94,7 +88,7 @@ def fast_blocks(packet: Packet, lengths: Sequence[int]) -> list[Block]:
         if not (whole if number == len(lengths) else check == value.to_bytes(2, "little")):
             break
         value = crc(check, value)
-        blocks.append(Block(raw[place + 1], raw[place], raw[place + 2 : end]))
+        blocks.append(Packet(raw[place + 1], raw[place], raw[place + 2 : end]))
         place = end + 2
     return blocks
 

@@ -13,11 +13,10 @@ from collections.abc import Iterable, Mapping
 from numbers import Integral
 from typing import Any, Literal
 
-from axbridge.bus.base import Bus
+from axbridge.bus.base import RESTORE, Bus
 from axbridge.bus.commission import apply_registers, read_register, refuse_locked
 from axbridge.bus.cycle import CycleServo, Goal
 from axbridge.bus.protocols.known import PROTOCOLS
-from axbridge.bus.retries import RESTORE
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import Area, FirmwareProfile
 from axbridge.config.rig_tables import SafetyConfig, ServoConfig
