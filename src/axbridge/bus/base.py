@@ -13,6 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import NamedTuple
 
 from typing_extensions import Self
@@ -94,17 +95,15 @@ class Bus(ABC):
     Attributes:
         clock: Clock of `Reply.time`.
         baud: Bits per second.
-        turn: Lock of a transaction. A thread may hold it for several transactions, to keep other threads off the line.
         protocols: Protocols of the servos, by id; other ids have Protocol 1.0.
-        group_codes: Best of `Protocol.group_reads` of a servo, by id; None: none. Tested at the first.
         no_write_ack_ids: Ids that do not acknowledge a write (status return level); `axbridge.bus.handshake` fills it.
         virtual_ids: Ids of servos that this process simulates: they end with the process.
         retries: Number of repetitions by `ping`, `read` and `write` when there is no valid reply.
         eeprom_writes: EEPROM bytes sent to servos so far, with those of repeated writes.
-        rewritten: EEPROM addresses that this program has written, by id (254: of every servo).
-        borrowed: Bytes of registers before this program changed them, by id and first address.
     """
 
+    clock: Clock
+    baud: int
     no_write_ack_ids: frozenset[int] = frozenset()
     virtual_ids: frozenset[int] = frozenset()
     retries: int = QUESTION
@@ -112,12 +111,20 @@ class Bus(ABC):
     retry_timeout_factor: int = 3  # each repetition waits this many times longer
     _patience: int = 1  # factor of the line's own delays in the time-out of the current attempt
 
-    def __init__(self, clock: Clock, baud: int) -> None:
-        self.clock, self.baud, self.turn = clock, baud, BusLock()
-        self.protocols: dict[int, Protocol] = {}
-        self.group_codes: dict[int, int | None] = {}
-        self.rewritten: dict[int, set[int]] = {}
-        self.borrowed: dict[tuple[int, int], bytes] = {}
+    @cached_property
+    def group_codes(self) -> dict[int, int | None]:
+        """Best of `Protocol.group_reads` that a servo supports, by id; None: none. Tested at the first group read."""
+        return {}
+
+    @cached_property
+    def turn(self) -> BusLock:
+        """Lock of a transaction. A thread may hold it for several transactions, to keep other threads off the line."""
+        return BusLock()
+
+    @cached_property
+    def protocols(self) -> dict[int, Protocol]:
+        """Protocols of the servos, by id; see the class."""
+        return {}
 
     def set_protocol(self, id: int, protocol: Protocol) -> None:
         """Use this protocol for servo `id` from now on."""
@@ -234,6 +241,16 @@ class Bus(ABC):
                 part = data if len(ids) <= room else {id_: data[id_] for id_ in ids[first : first + room]}
                 received_at = self.sync_write(address, part)
         return received_at, self._read_each(reads) if reads else Answers()
+
+    @cached_property
+    def rewritten(self) -> dict[int, set[int]]:
+        """EEPROM addresses that this program has written, by id (254: of every servo)."""
+        return {}
+
+    @cached_property
+    def borrowed(self) -> dict[tuple[int, int], bytes]:
+        """Bytes of registers before this program changed them, by id and first address."""
+        return {}
 
     def reopen(self, check: Callable[[], None] = lambda: None) -> None:
         """Open a lost line again.

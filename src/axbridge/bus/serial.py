@@ -108,7 +108,8 @@ class SerialBus(Bus):
     """
 
     def __init__(self, port: str, baud: int = 1_000_000, *, clock: WallClock | None = None) -> None:
-        super().__init__(clock or WallClock(), baud)
+        self.clock = clock or WallClock()
+        self.baud = baud
         self.port_name = find_port() if port == "auto" else port
         self.stats = LineStats()
         self.echo = False

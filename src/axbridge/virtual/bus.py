@@ -34,10 +34,11 @@ class VirtualBus(Bus):
     def __init__(self, world: World, name: str = "main") -> None:
         if name not in world.lines:
             raise PortError(name, "no such bus in this world", f"it has: {', '.join(world.lines)}")
-        super().__init__(world, round(world.lines[name].baud))
+        self.clock = world
         self.name = name
         self._world = world
         self._line: Line | None = world.lines[name]
+        self.baud = round(self._line.baud)
         self._readings = Readings()
         self._next_start = math.inf  # s: earliest start of the next packet, if the world has advanced past it
         for servo in self._line.servos:
