@@ -221,6 +221,19 @@ SCRIPTS = {  # by rig, servo and its registers
         }
         for registers in ("homing_offset=300", "drive_mode=1", "drive_mode=1 homing_offset=-90")
     },
+    "koch shoulder_pan": {
+        "speed and acceleration use the profile registers": "acceleration:native, velocity:native, velocity=1.0,"
+        " acceleration=2.0, position=1.0, wait 0.4, velocity~0.6..0.9, wait 0.3, velocity~0.95..1.05,"
+        " profile_acceleration?5, profile_velocity?42, acceleration=-1, velocity=fast, wait 0.04,"
+        " profile_acceleration?0, profile_velocity?0",
+        "without a current mode, a torque uses PWM mode": "torque:emulated, torque=0.2, wait 0.2, operating_mode?16,"
+        " velocity~0.1..9",
+    },
+    "koch wrist_roll": {  # light, and free for 5.8 rad
+        "a speed uses the velocity mode, which counts turns": "wheel:native, position=-2.5, wait 1.5, position=inf,"
+        " velocity=1.5, wait 1.5, operating_mode?1, goal_velocity?63, velocity~1.45..1.55, turned~-0.6..-0.2, wait 1.0,"
+        " turned~0.9..1.3, acceleration=2.0, velocity=0.0, wait 0.4, velocity~0.5..1.0",
+    },
     "xl330_pendulum pendulum": {
         "a duty uses PWM mode and keeps the torque cap, which is one of the duty": "duty:native,"
         " available_torque=strong/2, duty=-0.3, wait 0.4, operating_mode?16, goal_pwm?-266, load~-0.302..-0.298,"
@@ -259,53 +272,6 @@ def test_a_servo_uses_its_own_modes(given, script, tmp_path):
     rig = write_feetech_comb(tmp_path) if rig == "feetech" else rig
     with opened(rig, name, **{key: int(value) for key, value in (each.split("=") for each in registers)}) as robot:
         play(robot, robot[name], script)
-
-
-def test_speed_and_acceleration_are_written_to_the_servos_profile_registers(koch):
-    pan = koch["shoulder_pan"]
-    assert pan.capabilities["acceleration"] == pan.capabilities["velocity"] == "native"
-    pan.set_velocity(1.0)
-    pan.set_acceleration(2.0)
-    pan.set_position(1.0)
-    speeds = [0.0]
-    while pan.position < 0.9:
-        speeds += run(koch, 0.02, lambda: pan.velocity)
-    assert max(speeds) == pytest.approx(1.0, abs=0.05)
-    assert 0.35 < 0.02 * sum(speed < 0.9 for speed in speeds[: len(speeds) // 2]) < 0.65  # 0.9 rad/s at 2 rad/s²
-    assert values(pan, "profile_acceleration", "profile_velocity") == (5, round(1.0 / 0.02398))
-    pan.set_acceleration(-1)
-    pan.set_velocity(pan.max_velocity)
-    run(koch, 0.04)
-    assert values(pan, "profile_acceleration", "profile_velocity") == (0, 0)
-
-
-def test_a_speed_uses_the_servos_velocity_mode_and_counts_turns(koch):
-    roll = koch["wrist_roll"]  # light, and free for 5.8 rad
-    assert roll.capabilities["wheel"] == "native"
-    roll.set_position(-2.5)
-    run(koch, 1.5)
-    roll.set_position(math.inf)
-    roll.set_velocity(1.5)
-    run(koch, 1.5)
-    assert values(roll, "operating_mode", "goal_velocity") == (1, 63)
-    assert roll.velocity == pytest.approx(1.5, abs=0.05)
-    before = roll.position
-    run(koch, 1.0)
-    assert roll.turned - before == pytest.approx(1.5, abs=0.1)
-    roll.set_acceleration(2.0)
-    roll.set_velocity(0.0)
-    run(koch, 0.4)
-    assert 0.5 < roll.velocity < 1.0
-
-
-def test_a_servo_without_current_mode_emulates_a_torque_by_a_duty(koch):
-    pan = koch["shoulder_pan"]
-    assert pan.capabilities["torque"] == "emulated"
-    with pytest.warns(ControlWarning, match="motor model"):
-        pan.set_torque(0.2)
-    run(koch, 0.2)
-    assert pan.read("operating_mode") == 16
-    assert pan.velocity > 0.1
 
 
 def test_hold_stops_servos_that_turn(koch):
