@@ -7,6 +7,7 @@ capability), ``write operating_mode=1``, ``another mode`` and ``same mode`` (tha
 
 import math
 import re
+from functools import partial
 from operator import attrgetter
 
 import pytest
@@ -20,7 +21,7 @@ from axbridge.robot.backend import open_sim
 from axbridge.robot.robot import Robot
 from axbridge.robot.safety.policies import hold
 from tests.support.ideal_world import Bench
-from tests.support.robot_files import write_comb, write_feetech_comb
+from tests.support.robot_files import write_comb, write_feetech_comb, write_horn
 from tests.support.waiting import run
 
 pytestmark = [
@@ -221,6 +222,19 @@ SCRIPTS = {  # by rig, servo and its registers
         }
         for registers in ("homing_offset=300", "drive_mode=1", "drive_mode=1 homing_offset=-90")
     },
+    "horn horn": {  # of 0.05 kg·m²; a wheel turns by 5 s * 4 rad/s, then goes to 0.4 rad within the turn that it is in
+        **{
+            f"a wheel with {speed} rad/s goes to its goal as a joint without whole turns": f"position=inf, velocity={speed},"
+            f" wait 5.0, truth.position~{turned}, velocity={again}, position=0.4, wait 5.0, position~0.35..0.45,"
+            f" truth.position~{goal}"
+            for speed, turned, again, goal in ((4.0, "20..21", "fast", "19.2..19.3"), (-4.0, "-21..-20", 1.0, "-18.5..-18.4"))
+        },
+        "a wheel that is switched off and on stands": "position=inf, velocity=2.0, wait 0.2, torque_off, wait 0.02,"
+        " torque_on, moving_speed?0, wait 4.0, velocity~-0.05..0.05",
+    },
+    "horn horn cw_angle_limit=0 ccw_angle_limit=0": {
+        "a wheel that a killed program has left becomes a joint": "position=0.3, wait 2.0, position~0.25..0.35",
+    },
     "koch shoulder_pan": {
         "speed and acceleration use the profile registers": "acceleration:native, velocity:native, velocity=1.0,"
         " acceleration=2.0, position=1.0, wait 0.4, velocity~0.6..0.9, wait 0.3, velocity~0.95..1.05,"
@@ -269,7 +283,8 @@ SCRIPTS = {  # by rig, servo and its registers
 )
 def test_a_servo_uses_its_own_modes(given, script, tmp_path):
     rig, name, *registers = given.split()
-    rig = write_feetech_comb(tmp_path) if rig == "feetech" else rig
+    written = {"feetech": write_feetech_comb, "horn": partial(write_horn, profile="ax-12a", inertia=0.05, model="ax12")}
+    rig = written[rig](tmp_path) if rig in written else rig
     with opened(rig, name, **{key: int(value) for key, value in (each.split("=") for each in registers)}) as robot:
         play(robot, robot[name], script)
 
