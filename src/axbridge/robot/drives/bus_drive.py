@@ -40,7 +40,6 @@ class BusDrive:
     """One servo on a bus; see `axbridge.robot.drives.drive.Drive`."""
 
     type: Literal["rotational", "linear"] = "rotational"
-    brake = False
     slow_start = False
     has_own_limits = True  # whether the servo's own position limits apply to its goals
     on_at_start = False
