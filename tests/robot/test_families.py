@@ -216,7 +216,10 @@ SCRIPTS = {  # by rig, servo and its registers
             f"a wheel with {speed} rad/s goes to its goal as a joint without whole turns": f"position=inf, velocity={speed},"
             f" wait 5.0, truth.position~{turned}, velocity={again}, position=0.4, wait 5.0, position~0.35..0.45,"
             f" truth.position~{goal}"
-            for speed, turned, again, goal in ((4.0, "20..21", "fast", "19.2..19.3"), (-4.0, "-21..-20", 1.0, "-18.5..-18.4"))
+            for speed, turned, again, goal in (
+                (4.0, "20..21", "fast", "19.2..19.3"),
+                (-4.0, "-21..-20", 1.0, "-18.5..-18.4"),
+            )
         },
         "a wheel that is switched off in the dead zone has velocity 0": "position=inf, velocity=1.0, wait 3.5,"
         " turned~3.2..3.5, velocity~0.95..1.05, torque_off, wait 0.1, velocity~0, load~0, turned~3.3..3.6",
@@ -278,7 +281,7 @@ SCRIPTS = {  # by rig, servo and its registers
 )
 def test_a_servo_uses_its_own_modes(given, script, tmp_path):
     rig, name, *registers = given.split()
-    written = {"feetech": write_feetech_comb, "horn": partial(write_horn, profile="ax-12a", inertia=0.05, model="ax12")}
+    written = {"feetech": write_feetech_comb, "horn": partial(write_horn, profile="ax-12a", inertia=0.05)}
     rig = written[rig](tmp_path) if rig in written else rig
     with opened(rig, name, **{key: int(value) for key, value in (each.split("=") for each in registers)}) as robot:
         play(robot, robot[name], script)
