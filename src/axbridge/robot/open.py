@@ -75,6 +75,8 @@ def open_robot(
             arguments = [each for each in signature(open_robot).parameters if each != "overrides"]
             hint = nearest(name, [*arguments, *tables]) or f"there are {', '.join(arguments)}, and tables of a rig"
             raise UsageError(f"open has no argument {name!r}", hint.strip())
+    if not isinstance(model, str | Path | None):
+        raise UsageError(f"a servo model is a name or a file, not {model!r}", 'write model="ax12"')
     if overrides:
         loaded = loaded.overridden(overrides)
     loaded = with_usual_engine(loaded, engine).with_model(model)
