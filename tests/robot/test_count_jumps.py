@@ -32,7 +32,8 @@ def rig_of(family, offset=0, registers=None, **more):
         registers["position_p_gain"] = 900  # its loop has no integral, and the pendulum draws it down
     if abs(offset) > 1024 and family in X:
         registers = {**registers, "operating_mode": 4}
-    return bench_rig(family, registers, damping_constant=0.1, **more)  # so that a limp pendulum sinks slowly
+    more["damping_constant"] = 0.1  # so that a limp pendulum sinks slowly
+    return bench_rig(family, registers=registers, **more)
 
 
 def seams(family, offset):

@@ -33,7 +33,8 @@ def wheel_rig(tmp_path):
     """A flywheel of 0.05 kg·m² on an AX-12."""
 
     def write(model="ax12", **keys):
-        lines = "\n".join(f"{key} = {value!r}".replace("'", '"') for key, value in {"model": model, **keys}.items())
+        keys = {"model": model, **keys}
+        lines = "\n".join(f"{key} = {value!r}".replace("'", '"') for key, value in keys.items())
         return write_horn(tmp_path, "ax-12a", 0.05, lines)
 
     return write

@@ -45,7 +45,7 @@ def test_a_given_port_means_the_real_backend_and_a_variable_does_not(given, envi
     ("given", "said"),
     [
         ({"backend": "simm"}, "no backend 'simm'"),
-        ({"port": ""}, "the port is empty, as of a variable without a value\nname it, or leave the port out"),
+        ({"port": ""}, "the port is empty, as of an unset variable\nname it, or leave the port out"),
         ({"port": "", "backend": "sim"}, "the port is empty"),
         ({"port": 3}, "a port is given as text, not 3"),
         ({"port": Path("/dev/x")}, "a port is given as text, not "),

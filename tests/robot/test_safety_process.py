@@ -104,7 +104,8 @@ def test_the_guard_reaches_servos_when_the_program_has_set_its_port_to_another_b
 
 
 def test_the_guard_of_a_program_without_standard_input_limps_its_motors(line):
-    command = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-c", OPENED + CONTROLLER, line.port]
+    program = [sys.executable, "-c", OPENED + CONTROLLER, line.port]
+    command = ["sh", "-c", 'exec "$@" <&-', "sh", *program]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as controller:
         assert controller.stdout.readline() == "running\n"
         controller.kill()

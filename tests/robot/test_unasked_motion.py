@@ -35,12 +35,12 @@ OLD_GOAL = -0.6  # rad
 def rig_of(family, registers=None, **more):
     profile, own = FAMILIES[family]
     limits = {"min_position": -1.0, "max_position": LIMIT}
-    return bench_rig(profile, {**own, **(registers or {})}, **{**limits, **more})
+    return bench_rig(profile, registers={**own, **(registers or {})}, **{**limits, **more})
 
 
-def bench_rig(profile, registers, **more):
+def bench_rig(profile, **more):
     """One servo on a pendulum, at its nominal voltage."""
-    servo = {"name": "horn", "joint": "horn", "id": 1, "profile": profile, "registers": registers, **more}
+    servo = {"name": "horn", "joint": "horn", "id": 1, "profile": profile, **more}
     volts = FirmwareProfile.load(profile).electrics.nominal_voltage
     return Rig.model_validate({"name": "bench", "bus": [{"supply_voltage": volts}], "servo": [servo]})
 

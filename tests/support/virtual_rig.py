@@ -84,10 +84,7 @@ class FakeBank:
 def make_rig(ids=(1,), profile="ax-12a", **registers):
     """Servos whose shafts are in the middle; `profile` may be a mapping by id."""
     profiles = dict.fromkeys(ids, profile) if isinstance(profile, str) else profile
-    servos = [
-        {"name": f"s{id_}", "joint": f"j{id_}", "id": id_, "profile": profiles[id_], "registers": registers}
-        for id_ in ids
-    ]
+    servos = [{"name": f"s{n}", "joint": f"j{n}", "id": n, "profile": profiles[n], "registers": registers} for n in ids]
     return Rig.model_validate({"name": "test", "servo": servos})
 
 

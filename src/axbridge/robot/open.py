@@ -111,10 +111,10 @@ def chosen_backend(backend: str | None = None, port: str | None = None) -> str:
     """Return the name of the backend: `backend`, else ``real`` for a given port, ``AXBRIDGE_BACKEND``, or ``sim``.
 
     Raises:
-        UsageError: a port is given for the simulator, or an empty one, which would mean the real backend.
+        UsageError: a port is given for the simulator, or an empty one.
     """
     if port == "":
-        raise UsageError("the port is empty, as of a variable without a value", "name it, or leave the port out")
+        raise UsageError("the port is empty, as of an unset variable", "name it, or leave the port out")
     if backend == "sim" and port is not None:
         raise UsageError(f"the simulator has no port, and {port} is given", "leave out the port, or take backend real")
     return backend or ("real" if port is not None else os.environ.get("AXBRIDGE_BACKEND") or "sim")

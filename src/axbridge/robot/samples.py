@@ -93,7 +93,8 @@ class Samples(StepTable):
         values = self._columns.get(quantity)
         if values is None:
             if quantity not in SERVO_COLUMNS:
-                raise UsageError(f"samples have no column {quantity!r}", f"there are {', '.join(SERVO_COLUMNS)}")
+                hint = f"there are {', '.join(SERVO_COLUMNS)}"
+                raise UsageError(f"samples have no column {quantity!r}", hint)
             values = self._converted(quantity)
             if self._gaps and quantity != "power":
                 values = np.where(np.isnan(self._time), math.nan, values)

@@ -146,7 +146,8 @@ class BusDrive:
     def fill_ram(self) -> None:
         """Write the rig's RAM registers again, which a power loss resets."""
         registers = self.config.registers.items()
-        self._apply({name: value for name, value in registers if self.profile.register(name).area is Area.RAM})
+        own = self.profile.register
+        self._apply({name: value for name, value in registers if own(name).area is Area.RAM})
 
     def _apply(self, registers: Mapping[str, int]) -> None:
         """Write those of these registers that differ; raise the first error when all were tried."""
