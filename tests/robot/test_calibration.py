@@ -83,8 +83,7 @@ def robot():
 
 
 def opened(**pan):
-    servos = [servo.model_dump(exclude_unset=True) for servo in RIG.servos]
-    return axbridge.open(RIG.overridden({"servo": [servos[0] | pan, servos[1]]}))
+    return axbridge.open(RIG.with_servos(lambda servo: pan if servo.name == "pan" else {}))
 
 
 def held(robot):

@@ -175,20 +175,6 @@ def test_a_wheel_keeps_its_speed_in_the_dead_zone(tmp_path, profile, direction, 
         assert turned == pytest.approx(places, abs=math.radians(3))
 
 
-def test_a_wheel_that_is_switched_off_in_the_dead_zone_has_velocity_0(tmp_path):
-    with axbridge.open(write_horn(tmp_path, "ax-12a")) as robot:
-        servo = robot["horn"]
-        servo.set_position(math.inf)
-        servo.set_velocity(1.0)
-        while servo.turned < math.pi:
-            robot.step(20)
-        assert servo.velocity == pytest.approx(1.0, abs=0.05)
-        servo.torque_off()
-        run(robot, 0.5)
-        assert (servo.velocity, servo.load) == (0.0, 0.0)
-        assert servo.turned == pytest.approx(servo.truth.position, abs=0.3)  # it coasts unseen
-
-
 @pytest.mark.parametrize("first", ["nothing", "torque_on", "torque_on and a step"])
 def test_a_path_that_begins_at_a_wheel_starts_where_the_joint_is_in_its_own_turn(robot, first):
     servo = robot["horn"]

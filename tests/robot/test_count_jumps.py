@@ -7,11 +7,9 @@ from itertools import product
 import pytest
 
 import axbridge
-from axbridge.config.profile import FirmwareProfile
-from axbridge.config.rig import Rig
 from axbridge.errors import RigError, UsageError
 from axbridge.view.actions import Actions
-from tests.robot.test_unasked_motion import Bench, power_cycle, recover, shaft, stop_and_resume, torque_on
+from tests.robot.test_unasked_motion import Bench, bench_rig, power_cycle, recover, shaft, stop_and_resume, torque_on
 from tests.support.pairs import pairs
 from tests.support.pty_line import PtyLine
 from tests.support.waiting import run
@@ -20,24 +18,22 @@ EVENTS = torque_on, stop_and_resume, recover, power_cycle
 pytestmark = pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
 MOST = math.radians(5)
 COUNT = math.tau / 4096
-FAMILIES = {"xl430-w250": "xl430", "xl330-m288": "xl330", "mx-28-2.0": "mx28-2.0", "sts3215": "sts3215"}
+FAMILIES = "xl430-w250", "xl330-m288", "mx-28-2.0", "sts3215"
 OFFSETS = 0, 500, -500, 1000, -1000, 1500, -1500
 X = [family for family in FAMILIES if family != "sts3215"]
 NO_SHUTDOWN = "sts3215", "mx-28-2.0"  # by an overload of a limp shaft
 ROWS = [row for row in product(FAMILIES, OFFSETS, EVENTS) if row[0] not in NO_SHUTDOWN or row[2] is not recover]
 
 
-def rig_of(family, offset=0, zero=2048, registers=None, **more):
+def rig_of(family, offset=0, registers=None, **more):
     """One servo whose shaft is at its zero in the middle of the encoder's turn, whatever its offset."""
     registers = {"homing_offset": offset, **(registers or {})}
     if family == "xl330-m288":
         registers["position_p_gain"] = 900  # its loop has no integral, and the pendulum draws it down
     if abs(offset) > 1024 and family in X:
         registers = {**registers, "operating_mode": 4}
-    servo = {"name": "horn", "joint": "horn", "id": 1, "profile": family, "model": FAMILIES[family], "zero": zero}
-    volts = FirmwareProfile.load(family).electrics.nominal_voltage
-    servo |= {"registers": registers, "damping_constant": 0.1, **more}  # so that a limp pendulum sinks slowly
-    return Rig.model_validate({"name": "bench", "bus": [{"supply_voltage": volts}], "servo": [servo]})
+    more["damping_constant"] = 0.1  # so that a limp pendulum sinks slowly
+    return bench_rig(family, registers=registers, **more)
 
 
 def seams(family, offset):
@@ -80,7 +76,7 @@ COMMANDS = {
 
 @pytest.mark.parametrize(("family", "offset"), [("sts3215", 1500), ("sts3215", -1500), ("xl330-m288", 1500)])
 def test_a_change_of_mode_does_not_change_the_reported_position(family, offset):
-    with axbridge.open(rig_of(family, offset, zero=2048)) as robot:
+    with axbridge.open(rig_of(family, offset)) as robot:
         servo, seen = robot["horn"], []
         for command in (*COMMANDS.values(), *reversed(COMMANDS.values())):
             command(servo)

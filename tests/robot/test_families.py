@@ -7,6 +7,7 @@ capability), ``write operating_mode=1``, ``another mode`` and ``same mode`` (tha
 
 import math
 import re
+from functools import partial
 from operator import attrgetter
 
 import pytest
@@ -20,7 +21,7 @@ from axbridge.robot.backend import open_sim
 from axbridge.robot.robot import Robot
 from axbridge.robot.safety.policies import hold
 from tests.support.ideal_world import Bench
-from tests.support.robot_files import write_comb, write_feetech_comb
+from tests.support.robot_files import write_comb, write_feetech_comb, write_horn
 from tests.support.waiting import run
 
 pytestmark = [
@@ -157,17 +158,6 @@ def test_an_overload_is_reported_and_recover_ends_it(robot, servo, family):
     assert servo.read("torque_enable") == 0
 
 
-@pytest.mark.parametrize("family", FEETECH, indirect=True)
-def test_a_feetech_servo_approaches_a_far_first_goal_slowly_also_in_a_simulation(robot, servo):
-    speeds = []
-    for goal in (1.2, 0.0):
-        servo.set_position(goal)
-        speeds.append(max(run(robot, 2.0, lambda: abs(servo.velocity))))
-        assert servo.position == pytest.approx(goal, abs=0.1)
-    assert speeds[0] < 1.5
-    assert speeds[1] > 2.0
-
-
 def test_close_restores_the_mode_with_few_eeprom_writes(tmp_path):
     rig = write_feetech_comb(tmp_path)
     with axbridge.open(rig) as robot:
@@ -221,6 +211,39 @@ SCRIPTS = {  # by rig, servo and its registers
         }
         for registers in ("homing_offset=300", "drive_mode=1", "drive_mode=1 homing_offset=-90")
     },
+    "horn horn": {  # of 0.05 kg·m²
+        **{
+            f"a wheel with {speed} rad/s becomes a joint in its turn": f"position=inf, velocity={speed},"
+            f" wait 5.0, truth.position~{turned}, velocity={again}, position=0.4, wait 5.0,"
+            f" position~0.35..0.45, truth.position~{goal}"
+            for speed, turned, again, goal in (
+                (4.0, "20..21", "fast", "19.2..19.3"),
+                (-4.0, "-21..-20", 1.0, "-18.5..-18.4"),
+            )
+        },
+        "a wheel that is off in the dead zone has velocity 0": "position=inf, velocity=1.0, wait 3.5,"
+        " turned~3.2..3.5, velocity~0.95..1.05, torque_off, wait 0.1, velocity~0, load~0,"
+        " turned~3.3..3.6",
+        "a wheel that is switched off and on stands": "position=inf, velocity=2.0, wait 0.2,"
+        " torque_off, wait 0.02, torque_on, moving_speed?0, wait 4.0, velocity~-0.05..0.05",
+    },
+    "horn horn cw_angle_limit=0 ccw_angle_limit=0": {
+        "a wheel that is found becomes a joint": "position=0.3, wait 2.0, position~0.25..0.35",
+    },
+    "koch shoulder_pan": {
+        "speed and acceleration use the profile registers": "acceleration:native, velocity:native,"
+        " velocity=1.0, acceleration=2.0, position=1.0, wait 0.4, velocity~0.6..0.9, wait 0.3,"
+        " velocity~0.95..1.05, profile_acceleration?5, profile_velocity?42, acceleration=-1,"
+        " velocity=fast, wait 0.04, profile_acceleration?0, profile_velocity?0",
+        "without a current mode, a torque uses PWM mode": "torque:emulated, torque=0.2, wait 0.2,"
+        " operating_mode?16, velocity~0.1..9",
+    },
+    "koch wrist_roll": {  # light, and free for 5.8 rad
+        "a speed uses the velocity mode, which counts turns": "wheel:native, position=-2.5, wait 1.5,"
+        " position=inf, velocity=1.5, wait 1.5, operating_mode?1, goal_velocity?63,"
+        " velocity~1.45..1.55, turned~-0.6..-0.2, wait 1.0, turned~0.9..1.3, acceleration=2.0,"
+        " velocity=0.0, wait 0.4, velocity~0.5..1.0",
+    },
     "xl330_pendulum pendulum": {
         "a duty uses PWM mode and keeps the torque cap, which is one of the duty": "duty:native,"
         " available_torque=strong/2, duty=-0.3, wait 0.4, operating_mode?16, goal_pwm?-266, load~-0.302..-0.298,"
@@ -243,9 +266,13 @@ SCRIPTS = {  # by rig, servo and its registers
         " goal_current?1750, available_torque=0.1, wait 2.5, goal_current?1..499, truth.torque~0.07..0.13, goal_pwm?885",
     },
     "feetech s1": {
-        f"mode {mode} of another program is changed before the first goal": f"write operating_mode={mode}, torque_on,"
-        " wait 0.5, operating_mode?0, position~-0.02..0.02"
-        for mode in (1, 2, 3)
+        "a far first goal is approached slowly": "position=1.2, wait 0.5, velocity~0.3..1.5, wait 1.5,"
+        " position~1.1..1.3, position=0, wait 0.2, velocity~-99..-2.0, wait 1.8, position~-0.1..0.1",
+        **{
+            f"mode {mode} of another program is changed": f"write operating_mode={mode}, torque_on,"
+            " wait 0.5, operating_mode?0, position~-0.02..0.02"
+            for mode in (1, 2, 3)
+        },
     },
 }
 
@@ -256,56 +283,11 @@ SCRIPTS = {  # by rig, servo and its registers
 )
 def test_a_servo_uses_its_own_modes(given, script, tmp_path):
     rig, name, *registers = given.split()
-    rig = write_feetech_comb(tmp_path) if rig == "feetech" else rig
+    horn = partial(write_horn, profile="ax-12a", inertia=0.05)
+    write = {"feetech": write_feetech_comb, "horn": horn}.get(rig)
+    rig = write(tmp_path) if write else rig
     with opened(rig, name, **{key: int(value) for key, value in (each.split("=") for each in registers)}) as robot:
         play(robot, robot[name], script)
-
-
-def test_speed_and_acceleration_are_written_to_the_servos_profile_registers(koch):
-    pan = koch["shoulder_pan"]
-    assert pan.capabilities["acceleration"] == pan.capabilities["velocity"] == "native"
-    pan.set_velocity(1.0)
-    pan.set_acceleration(2.0)
-    pan.set_position(1.0)
-    speeds = [0.0]
-    while pan.position < 0.9:
-        speeds += run(koch, 0.02, lambda: pan.velocity)
-    assert max(speeds) == pytest.approx(1.0, abs=0.05)
-    assert 0.35 < 0.02 * sum(speed < 0.9 for speed in speeds[: len(speeds) // 2]) < 0.65  # 0.9 rad/s at 2 rad/s²
-    assert values(pan, "profile_acceleration", "profile_velocity") == (5, round(1.0 / 0.02398))
-    pan.set_acceleration(-1)
-    pan.set_velocity(pan.max_velocity)
-    run(koch, 0.04)
-    assert values(pan, "profile_acceleration", "profile_velocity") == (0, 0)
-
-
-def test_a_speed_uses_the_servos_velocity_mode_and_counts_turns(koch):
-    roll = koch["wrist_roll"]  # light, and free for 5.8 rad
-    assert roll.capabilities["wheel"] == "native"
-    roll.set_position(-2.5)
-    run(koch, 1.5)
-    roll.set_position(math.inf)
-    roll.set_velocity(1.5)
-    run(koch, 1.5)
-    assert values(roll, "operating_mode", "goal_velocity") == (1, 63)
-    assert roll.velocity == pytest.approx(1.5, abs=0.05)
-    before = roll.position
-    run(koch, 1.0)
-    assert roll.turned - before == pytest.approx(1.5, abs=0.1)
-    roll.set_acceleration(2.0)
-    roll.set_velocity(0.0)
-    run(koch, 0.4)
-    assert 0.5 < roll.velocity < 1.0
-
-
-def test_a_servo_without_current_mode_emulates_a_torque_by_a_duty(koch):
-    pan = koch["shoulder_pan"]
-    assert pan.capabilities["torque"] == "emulated"
-    with pytest.warns(ControlWarning, match="motor model"):
-        pan.set_torque(0.2)
-    run(koch, 0.2)
-    assert pan.read("operating_mode") == 16
-    assert pan.velocity > 0.1
 
 
 def test_hold_stops_servos_that_turn(koch):

@@ -20,6 +20,7 @@ from axbridge.robot.mixed import chosen, open_mixed
 from axbridge.testing import check_bus
 from axbridge.virtual.world import World
 from tests.support.pty_line import PtyLine
+from tests.support.robot_files import write_rig
 from tests.support.virtual_rig import make_rig
 from tests.support.waiting import until
 from tests.support.warm import Warm, serving
@@ -334,9 +335,7 @@ time.sleep(600)
 @pytest.mark.real_time
 @pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.ci)])
 def test_real_motors_are_off_when_the_program_with_the_virtual_ones_is_gone(number, tmp_path):
-    rig = tmp_path / "rig.toml"
-    servos = "".join(f'[[servo]]\nname = "s{id_}"\njoint = "j{id_}"\nid = {id_}\nzero = 512\n' for id_ in IDS)
-    rig.write_text(f'name = "mixed"\n[[bus]]\nname = "main"\n{servos}')
+    rig = write_rig(rig_of("ax-12a"), tmp_path / "rig.toml")
     with PtyLine(REAL) as real, Warm("-c", _HOLDS, rig, real.port) as program:
         assert program.stdout.readline() == "on\n", program.communicate()[1]
         assert real.powered == list(REAL)

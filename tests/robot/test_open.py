@@ -45,8 +45,11 @@ def test_a_given_port_means_the_real_backend_and_a_variable_does_not(given, envi
     ("given", "said"),
     [
         ({"backend": "simm"}, "no backend 'simm'"),
+        ({"port": ""}, "the port is empty, as of an unset variable\nname it, or leave the port out"),
+        ({"port": "", "backend": "sim"}, "the port is empty"),
         ({"port": 3}, "a port is given as text, not 3"),
         ({"port": Path("/dev/x")}, "a port is given as text, not "),
+        ({"model": 3}, "a servo model is a name or a file, not 3"),
         ({"seed": -1}, "a seed is a whole number of 0 or more, not -1"),
         ({"seed": 1.5}, "a seed is a whole number of 0 or more, not 1.5"),
         ({"virtual": 30}, "virtual servos need the real backend, not"),

@@ -22,9 +22,7 @@ pytestmark = pytest.mark.slow
     [pytest.param({}, 1023, marks=pytest.mark.ci), ({"torque_limit": 800, "led": 1}, 800)],
 )
 def test_a_servo_that_is_shut_down_at_open_stays_limp_until_recover(registers, limit):
-    rig = axbridge.Rig.load("bench_arm")
-    (servo,) = rig.servos
-    rig = rig.model_copy(update={"servos": (servo.model_copy(update={"registers": registers}),)})
+    rig = axbridge.Rig.load("bench_arm").with_servos(lambda _: {"registers": registers})
     with serving("bench_arm") as port:
         with axbridge.open("bench_arm", backend="real", port=port) as robot:
             robot["shoulder"].write("torque_limit", 0)

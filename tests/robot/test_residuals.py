@@ -59,7 +59,7 @@ def heavy(tmp_path):
 
 def weak():
     rig = Rig.load("bench_arm")
-    return rig.overridden({"bus": [{**rig.buses[0].model_dump(), "supply_voltage": rig.buses[0].supply_voltage - 2}]})
+    return rig.with_buses(supply_voltage=rig.buses[0].supply_voltage - 2)
 
 
 def walled():

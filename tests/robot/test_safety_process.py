@@ -20,13 +20,15 @@ pytestmark = pytest.mark.slow
 
 LIMIT = 2.0  # s on a busy machine; benchmarks/safety_signals.py measures what it takes
 
-CONTROLLER = """
-import sys, time
+OPENED = """
+import code, os, sys, time
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.serial import SerialBus
 from axbridge.robot.safety.net import Safety
 
 bus = SerialBus(sys.argv[1])
+"""
+CONTROLLER = """
 cycle = Cycle(bus, [CycleServo("hip", 1), CycleServo("knee", 2)])
 with Safety([cycle]) as safety:
     cycle.cap("hip", 300)
@@ -36,8 +38,6 @@ with Safety([cycle]) as safety:
         cycle.exchange({"hip": Goal(500, 100), "knee": Goal(500, 100)})
         if step == 10:
             print("running", flush=True)
-            if sys.argv[2:] == ["leave"]:
-                break
         time.sleep(0.005)
 """
 
@@ -58,7 +58,7 @@ def torque_off_after(line, since):
 
 
 def test_the_guard_of_a_killed_controller_names_what_stays_powered_and_ends_the_limit_of_a_blocked_joint(line):
-    with Warm("-c", CONTROLLER, line.port) as controller:
+    with Warm("-c", OPENED + CONTROLLER, line.port) as controller:
         assert controller.stdout.readline() == "running\n"
         time.sleep(0.2)
         assert line[1].table["torque_limit"] == 300
@@ -71,7 +71,7 @@ def test_the_guard_of_a_killed_controller_names_what_stays_powered_and_ends_the_
 @pytest.mark.parametrize("pause", [0.5, 0.0], ids=["after 0.5 s", "at once"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_motors_of_a_program_that_ended_without_its_adapter_go_off_when_the_adapter_is_back(line, number, pause):
-    with Warm("-c", CONTROLLER, line.port) as controller:
+    with Warm("-c", OPENED + CONTROLLER, line.port) as controller:
         assert controller.stdout.readline() == "running\n"
         line.unplug()
         time.sleep(pause)  # in which the program and its guard lose the port
@@ -83,12 +83,6 @@ def test_motors_of_a_program_that_ended_without_its_adapter_go_off_when_the_adap
 
 
 OTHER_RATE = """
-import sys, time
-from axbridge.bus.cycle import Cycle, CycleServo, Goal
-from axbridge.bus.serial import SerialBus
-from axbridge.robot.safety.net import Safety
-
-bus = SerialBus(sys.argv[1])
 cycle = Cycle(bus, [CycleServo("hip", 1)])
 safety = Safety([cycle], stale_command_ms=2000)
 safety.arm()
@@ -103,7 +97,7 @@ time.sleep(60)
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_the_guard_reaches_servos_when_the_program_has_set_its_port_to_another_baud_rate(line, number):
-    with Warm("-c", OTHER_RATE, line.port, stderr=None) as controller:
+    with Warm("-c", OPENED + OTHER_RATE, line.port, stderr=None) as controller:
         assert controller.stdout.readline() == "running\n"
         controller.send_signal(number)
         torque_off_after(line, time.monotonic())
@@ -111,7 +105,8 @@ def test_the_guard_reaches_servos_when_the_program_has_set_its_port_to_another_b
 
 
 def test_the_guard_of_a_program_without_standard_input_limps_its_motors(line):
-    command = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-c", CONTROLLER, line.port]
+    program = [sys.executable, "-c", OPENED + CONTROLLER, line.port]
+    command = ["sh", "-c", 'exec "$@" <&-', "sh", *program]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as controller:
         assert controller.stdout.readline() == "running\n"
         controller.kill()
@@ -119,10 +114,6 @@ def test_the_guard_of_a_program_without_standard_input_limps_its_motors(line):
 
 
 LEFT_BEHIND = """
-import os, sys, time
-from axbridge.bus.serial import SerialBus
-
-bus = SerialBus(sys.argv[1])
 if os.fork() == 0:
     os.close(1)
     time.sleep(60)
@@ -132,21 +123,15 @@ print(os.getpid(), flush=True)
 
 
 def test_the_error_names_a_child_that_keeps_the_port_after_its_parent_ended(line):
-    done = subprocess.run(
-        [sys.executable, "-c", LEFT_BEHIND, line.port], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
-    )
+    command = [sys.executable, "-c", OPENED + LEFT_BEHIND, line.port]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
     child = holder(line.port)
     os.kill(child, signal.SIGKILL)
     assert child != int(done.stdout)
 
 
 MOVED_ONCE = """
-import code, sys, time
-from axbridge.bus.cycle import Cycle, CycleServo, Goal
-from axbridge.bus.serial import SerialBus
-from axbridge.robot.safety.net import Safety
-
-cycle = Cycle(SerialBus(sys.argv[1]), [CycleServo("hip", 1)])
+cycle = Cycle(bus, [CycleServo("hip", 1)])
 Safety([cycle]).arm()
 cycle.exchange({"hip": Goal(500, 100)})
 """
@@ -159,7 +144,7 @@ GO_ON = "time.sleep(0.3); print('still there', flush=True); time.sleep(60)\n"
     ("options", "program", "typed"), [("-ic", "1 / 0\n", GO_ON), ("-c", CAUGHT + GO_ON, "")], ids=["prompt", "caught"]
 )
 def test_an_exception_that_does_not_end_the_program_leaves_its_motors_on(line, options, program, typed):
-    command = [sys.executable, options, MOVED_ONCE + program, line.port]
+    command = [sys.executable, options, OPENED + MOVED_ONCE + program, line.port]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(command, text=True, **pipes) as controller:
         controller.stdin.write(typed)
@@ -180,7 +165,7 @@ def holder(port):
 
 
 def test_the_error_names_the_process_that_uses_the_port_and_not_its_guard(line):
-    with Warm("-c", CONTROLLER, line.port, stderr=subprocess.DEVNULL) as controller:
+    with Warm("-c", OPENED + CONTROLLER, line.port, stderr=subprocess.DEVNULL) as controller:
         try:
             assert controller.stdout.readline() == "running\n"
             assert holder(line.port) == controller.pid

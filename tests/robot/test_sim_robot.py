@@ -181,6 +181,8 @@ def test_a_program_cannot_change_the_samples_from_which_paths_start(pair, quanti
     pair.step(20)
     with pytest.raises(ValueError, match="read-only"):
         pair.table.column(quantity)[:] = 9.0
+    with pytest.raises(UsageError, match=f"no column '{quantity}s'\nthere are time, "):
+        pair.table.column(f"{quantity}s")
     pair.positions[:] = 9.0  # a copy
     assert pair["pan"].position == pytest.approx(0.0, abs=0.02)
 

@@ -19,24 +19,28 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::axbridge.err
 MOST = math.radians(5)
 OVERHEATS = ("mx-28", "sts3215", "scs0009")  # an overload leaves them a part of the torque, or needs a restart
 LIMIT = 0.2  # rad
-FAMILIES = {  # profile, model, and registers
-    "ax-12a": ("ax-12a", "ax12", {}),
-    "mx-28": ("mx-28", "mx28", {}),
-    "xl430": ("xl430-w250", "xl430", {}),
-    "xl330 position": ("xl330-m288", "xl330", {}),
-    "xl330 extended": ("xl330-m288", "xl330", {"operating_mode": 4}),
-    "xl330 current-based": ("xl330-m288", "xl330", {"operating_mode": 5}),
-    "sts3215": ("sts3215", "sts3215", {}),
-    "scs0009": ("scs0009", "scs0009", {}),
+FAMILIES = {  # profile and registers
+    "ax-12a": ("ax-12a", {}),
+    "mx-28": ("mx-28", {}),
+    "xl430": ("xl430-w250", {}),
+    "xl330 position": ("xl330-m288", {}),
+    "xl330 extended": ("xl330-m288", {"operating_mode": 4}),
+    "xl330 current-based": ("xl330-m288", {"operating_mode": 5}),
+    "sts3215": ("sts3215", {}),
+    "scs0009": ("scs0009", {}),
 }
 OLD_GOAL = -0.6  # rad
 
 
 def rig_of(family, registers=None, **more):
-    profile, model, own = FAMILIES[family]
-    middle = {"ax-12a": 512, "scs0009": 512}.get(profile, 2048)
-    servo = {"name": "horn", "joint": "horn", "id": 1, "profile": profile, "model": model, "zero": middle}
-    servo |= {"registers": {**own, **(registers or {})}, "min_position": -1.0, "max_position": LIMIT, **more}
+    profile, own = FAMILIES[family]
+    limits = {"min_position": -1.0, "max_position": LIMIT}
+    return bench_rig(profile, registers={**own, **(registers or {})}, **{**limits, **more})
+
+
+def bench_rig(profile, **more):
+    """One servo on a pendulum, at its nominal voltage."""
+    servo = {"name": "horn", "joint": "horn", "id": 1, "profile": profile, **more}
     volts = FirmwareProfile.load(profile).electrics.nominal_voltage
     return Rig.model_validate({"name": "bench", "bus": [{"supply_voltage": volts}], "servo": [servo]})
 

@@ -22,10 +22,9 @@ _QUIET = (
 _DRAWN = "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"
 _BLIND = "--disable-gpu", "--disable-3d-apis"
 
-# The centre of the first visible element of this selector that has this text.
-_FIND = """(selector, text) => {
+# The place of the first visible element of this selector.
+_FIND = """selector => {
   for (const one of document.querySelectorAll(selector)) {
-    if (text !== null && one.textContent.trim() !== text) continue;
     const box = one.getBoundingClientRect();
     if (box.width && box.height) { one.scrollIntoView({block: "nearest"}); const now = one.getBoundingClientRect();
       return {x: now.x, y: now.y, width: now.width, height: now.height}; }
@@ -96,13 +95,13 @@ class Tab:
         """Wait until it draws fluently: at first it compiles its shaders, which takes seconds without a graphics card."""
         until(lambda: self.run(_SLOWEST) <= 400, seconds)
 
-    def box(self, selector, text=None):
+    def box(self, selector):
         """Where an element is, when it is there."""
-        return self.wait_for(f"({_FIND})({json.dumps(selector)}, {json.dumps(text)})")
+        return self.wait_for(f"({_FIND})({json.dumps(selector)})")
 
-    def click(self, selector, text=None):
+    def click(self, selector):
         """Click the middle of an element."""
-        box = self.box(selector, text)
+        box = self.box(selector)
         self.click_at(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
 
     def click_at(self, x, y):

@@ -44,18 +44,13 @@ def write_comb(folder, count=18, delay=0, extra="", world=True, more=""):
 
 def write_feetech_comb(folder, count=2, profile="sts3215", supply=7.4, more=""):
     """The same with servos by Feetech."""
-    known = folder / profile if profile.endswith(".toml") else profile
-    loaded = FirmwareProfile.load(known)
-    zero = loaded.units.counts // 2 + 1
     extra = f"bus = [{{ supply_voltage = {supply} }}]\n"
-    model = "sts3215" if loaded.protocol == "sts" else loaded.model
-    more = f'profile = "{profile}"\nmodel = "{model}"\nzero = {zero}\n{more}'
-    return write_comb(folder, count, extra=extra, more=more)
+    return write_comb(folder, count, extra=extra, more=f'profile = "{profile}"\n{more}')
 
 
-def write_horn(folder, profile, inertia=1e-5, more="", model=None):
-    """Write ``horn.toml``, one servo with a model (its profile's) that turns a disc without end; return the path."""
-    known = FirmwareProfile.load(profile)
+def write_horn(folder, profile, inertia=1e-5, more=""):
+    """Write ``horn.toml``, one servo that turns a disc without end; return the path."""
+    supply = FirmwareProfile.load(profile).electrics.nominal_voltage
     moments = " ".join(
         f'{name}="{inertia if name[1] == name[2] else 0}"' for name in ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
     )
@@ -67,9 +62,8 @@ def write_horn(folder, profile, inertia=1e-5, more="", model=None):
     )
     path = folder / "horn.toml"
     path.write_text(
-        f'name = "horn"\n[[bus]]\nsupply_voltage = {known.electrics.nominal_voltage}\n[world]\nurdf = "horn.urdf"\n'
-        f'[[servo]]\nname = "horn"\njoint = "axle"\nid = 1\nprofile = "{profile}"\nmodel = "{model or known.model}"\n'
-        f"zero = {known.units.middle}\n{more}\n",
+        f'name = "horn"\n[[bus]]\nsupply_voltage = {supply}\n[world]\nurdf = "horn.urdf"\n'
+        f'[[servo]]\nname = "horn"\njoint = "axle"\nid = 1\nprofile = "{profile}"\n{more}\n',
         encoding="utf-8",
     )
     return path

@@ -6,7 +6,6 @@ import numpy as np
 
 from axbridge.bus.protocols import v1
 from axbridge.bus.protocols.known import PROTOCOLS
-from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import Instruction
 from axbridge.config.rig import Rig
 from axbridge.errors import ErrorFlag
@@ -85,17 +84,7 @@ class FakeBank:
 def make_rig(ids=(1,), profile="ax-12a", **registers):
     """Servos whose shafts are in the middle; `profile` may be a mapping by id."""
     profiles = dict.fromkeys(ids, profile) if isinstance(profile, str) else profile
-    servos = [
-        {
-            "name": f"s{id_}",
-            "joint": f"j{id_}",
-            "id": id_,
-            "profile": profiles[id_],
-            "zero": (FirmwareProfile.load(profiles[id_]).units.counts + 1) // 2,
-            "registers": registers,
-        }
-        for id_ in ids
-    ]
+    servos = [{"name": f"s{n}", "joint": f"j{n}", "id": n, "profile": profiles[n], "registers": registers} for n in ids]
     return Rig.model_validate({"name": "test", "servo": servos})
 
 

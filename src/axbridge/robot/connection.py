@@ -65,7 +65,29 @@ class Connection:
     def open(self, limits: Callable[[str], tuple[float, float]], tripped: Callable[[frozenset[str]], None]) -> None:
         """Arm the safety net, check every servo, and write the rig's registers. The caller closes after an error."""
         self.arm(limits, tripped)
-        self._set_up_servos()
+        self.check_servos()
+        failures: list[BusError] = []
+        for drive in self.on_bus:
+            servo, wanted = drive.config, drive.config.registers
+            if drive.shut_down:  # an overload has set Torque Limit to 0: it stays 0 until `recover`
+                wanted = {name: value for name, value in wanted.items() if name != drive.protocol.names.torque}
+                self.cycles[servo.bus].withhold(servo.name)
+                warn(f"servo {servo.name!r} had shut itself down and stays limp: call recover() when the cause is gone")
+            failures += apply_registers(drive.bus, drive.id, drive.profile, wanted).values()
+        if failures:
+            raise failures[0]
+        for drive in self.on_bus:
+            low, high = drive.reachable(drive.config.soft_limits)
+            own, names = drive.narrow(), drive.protocol.names
+            self._cycle_of(drive.config.name).narrow(drive.config.name, drive.top_duty)
+            by_rig = {names.low, names.high} & drive.config.registers.keys()
+            if (own[0] > low + _LIMIT_TOLERANCE or own[1] < high - _LIMIT_TOLERANCE) and not by_rig:
+                warn(
+                    f"servo {drive.config.name!r} goes from {own[0]:.3f} to {own[1]:.3f} rad by its own limits "
+                    f"({names.low}, {names.high}), and its rig says {low:.3f} to {high:.3f}: goals are clipped to both"
+                )
+        for cycle in self.cycles.values() if self.backend.mode != SIMULATION else ():
+            cycle.read_identities()
 
     def arm(self, limits: Callable[[str], tuple[float, float]], tripped: Callable[[frozenset[str]], None]) -> None:
         """Create the cycles of all buses; arm the safety net. The caller closes after an error.
@@ -350,32 +372,6 @@ class Connection:
         """Return servos that have never replied, so they were never switched on, and those of `confirmed`."""
         lines = ((drive, drive.bus.stats) for drive in self.on_bus if isinstance(drive.bus, SerialBus))
         return self.confirmed.union(drive.config.name for drive, stats in lines if not stats.of(drive.id).has_replied)
-
-    def _set_up_servos(self) -> None:
-        """Check the identity of every servo; write the rig's registers that differ."""
-        self.check_servos()
-        failures: list[BusError] = []
-        for drive in self.on_bus:
-            servo, wanted = drive.config, drive.config.registers
-            if drive.shut_down:  # an overload has set Torque Limit to 0: it stays 0 until `recover`
-                wanted = {name: value for name, value in wanted.items() if name != drive.protocol.names.torque}
-                self.cycles[servo.bus].withhold(servo.name)
-                warn(f"servo {servo.name!r} had shut itself down and stays limp: call recover() when the cause is gone")
-            failures += apply_registers(drive.bus, drive.id, drive.profile, wanted).values()
-        if failures:
-            raise failures[0]
-        for drive in self.on_bus:
-            low, high = drive.goal_limits
-            own, names = drive.narrow(), drive.protocol.names
-            self._cycle_of(drive.config.name).narrow(drive.config.name, drive.top_duty)
-            by_rig = {names.low, names.high} & drive.config.registers.keys()
-            if (own[0] > low + _LIMIT_TOLERANCE or own[1] < high - _LIMIT_TOLERANCE) and not by_rig:
-                warn(
-                    f"servo {drive.config.name!r} goes from {own[0]:.3f} to {own[1]:.3f} rad by its own limits "
-                    f"({names.low}, {names.high}), and its rig says {low:.3f} to {high:.3f}: goals are clipped to both"
-                )
-        for cycle in self.cycles.values() if self.backend.mode != SIMULATION else ():
-            cycle.read_identities()
 
     def _restore(self) -> None:
         """Restore changed EEPROM registers; print failures with the commands that repair them."""

@@ -75,6 +75,8 @@ def open_robot(
             arguments = [each for each in signature(open_robot).parameters if each != "overrides"]
             hint = nearest(name, [*arguments, *tables]) or f"there are {', '.join(arguments)}, and tables of a rig"
             raise UsageError(f"open has no argument {name!r}", hint.strip())
+    if not isinstance(model, str | Path | None):
+        raise UsageError(f"a servo model is a name or a file, not {model!r}", 'write model="ax12"')
     if overrides:
         loaded = loaded.overridden(overrides)
     loaded = with_usual_engine(loaded, engine).with_model(model)
@@ -109,8 +111,10 @@ def chosen_backend(backend: str | None = None, port: str | None = None) -> str:
     """Return the name of the backend: `backend`, else ``real`` for a given port, ``AXBRIDGE_BACKEND``, or ``sim``.
 
     Raises:
-        UsageError: a port is given for the simulator.
+        UsageError: a port is given for the simulator, or an empty one.
     """
+    if port == "":
+        raise UsageError("the port is empty, as of an unset variable", "name it, or leave the port out")
     if backend == "sim" and port is not None:
         raise UsageError(f"the simulator has no port, and {port} is given", "leave out the port, or take backend real")
     return backend or ("real" if port is not None else os.environ.get("AXBRIDGE_BACKEND") or "sim")

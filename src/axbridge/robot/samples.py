@@ -13,12 +13,13 @@ import numpy.typing as npt
 
 from axbridge.arrays import FloatArray
 from axbridge.bus.rows import Mask, RawState, Rows
+from axbridge.errors import UsageError
 from axbridge.robot.drives.bus_drive import BusDrive
 from axbridge.robot.drives.drive import Drive, IdealDrive
 from axbridge.robot.joint import Joint
 from axbridge.servo.columns import Param
 from axbridge.servo.steady import SteadyServo
-from axbridge.state import SERVO_ROW, ServoState, StepTable
+from axbridge.state import SERVO_COLUMNS, SERVO_ROW, ServoState, StepTable
 from axbridge.virtual.world import World
 
 Truths = Callable[[Sequence[str], Sequence[float]], FloatArray]
@@ -88,9 +89,12 @@ class Samples(StepTable):
         self._columns: dict[str, FloatArray] = {}  # cache
 
     def column(self, quantity: str) -> FloatArray:
-        """Return one of `SERVO_COLUMNS`, (servos,)."""
+        """Return one of `SERVO_COLUMNS`, (servos,); UsageError for another name."""
         values = self._columns.get(quantity)
         if values is None:
+            if quantity not in SERVO_COLUMNS:
+                hint = f"there are {', '.join(SERVO_COLUMNS)}"
+                raise UsageError(f"samples have no column {quantity!r}", hint)
             values = self._converted(quantity)
             if self._gaps and quantity != "power":
                 values = np.where(np.isnan(self._time), math.nan, values)

@@ -160,10 +160,8 @@ class SimulatedSensor:
         return farthest if distance >= farthest else min(farthest, max(0.0, distance + self._gauss(self._config.noise)))
 
     def _noisy(self, values: Vector, deviation: float) -> Vector:
-        if not deviation:
-            return values
-        x, y, z = values
-        return x + self._gauss(deviation), y + self._gauss(deviation), z + self._gauss(deviation)
+        x, y, z = (value + self._gauss(deviation) for value in values)
+        return x, y, z
 
     def _gauss(self, deviation: float) -> float:
         return self._random.gauss(0.0, deviation) if deviation else 0.0

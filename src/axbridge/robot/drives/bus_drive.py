@@ -39,7 +39,6 @@ class BusDrive:
     """One servo on a bus; see `axbridge.robot.drives.drive.Drive`."""
 
     type: Literal["rotational", "linear"] = "rotational"
-    brake = False
     slow_start = False
     has_own_limits = True  # whether the servo's own position limits apply to its goals
     on_at_start = False
@@ -146,9 +145,12 @@ class BusDrive:
     def fill_ram(self) -> None:
         """Write the rig's RAM registers again, which a power loss resets."""
         registers = self.config.registers.items()
-        ram = {name: value for name, value in registers if self.profile.register(name).area is Area.RAM}
-        errors = apply_registers(self.bus, self.id, self.profile, ram)
-        for error in errors.values():
+        own = self.profile.register
+        self._apply({name: value for name, value in registers if own(name).area is Area.RAM})
+
+    def _apply(self, registers: Mapping[str, int]) -> None:
+        """Write those of these registers that differ; raise the first error when all were tried."""
+        for error in apply_registers(self.bus, self.id, self.profile, registers).values():
             raise error
 
     def power(self, *, on: bool) -> float:
@@ -219,11 +221,6 @@ class BusDrive:
             voltage_range=CycleServo.voltage_range if volts is None else (round(volts[0] * 10), round(volts[1] * 10)),
             protocol=self.protocol,
         )
-
-    @property
-    def goal_limits(self) -> tuple[float, float]:
-        """Return the range of goals by the rig's soft limits and the servo, rad."""
-        return self.reachable(self.config.soft_limits)
 
     def reachable(self, limits: tuple[float, float]) -> tuple[float, float]:
         """Return the part of a range of goals, rad, that the servo allows."""

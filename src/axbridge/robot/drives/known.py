@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from axbridge.bus.base import Bus
-from axbridge.bus.commission import apply_registers, reboot
+from axbridge.bus.commission import reboot
 from axbridge.bus.cycle import Goal
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
@@ -130,9 +130,7 @@ class XDrive(BusDrive):
         if self.shut_down:
             if not reboot(self.bus, self.id, self.profile):
                 raise BusTimeout(self.id, f"servo {self.config.name!r} was rebooted, and has not answered since")
-            errors = apply_registers(self.bus, self.id, self.profile, self.config.registers)
-            for error in errors.values():
-                raise error
+            self._apply(self.config.registers)
         return self.power(on=True) if on else math.nan
 
     def command(self, setpoints: Setpoints, sample: LatestSample, period: float) -> Goal | None:
