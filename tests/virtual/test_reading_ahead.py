@@ -8,7 +8,7 @@ import pytest
 from axbridge.bus.base import Bus, Reply
 from axbridge.servo.columns import State
 from axbridge.virtual.bus import VirtualBus
-from axbridge.virtual.present import Readings
+from axbridge.virtual.sensors import Counters
 from axbridge.virtual.world import World
 from tests.support.virtual_rig import make_rig, make_world
 
@@ -167,7 +167,8 @@ def test_many_servos_report_any_state_as_single_servos_do(profile, driven):
     for width in (0.1, 0.4, 1.0, 12.0):
         states = np.array([[random.gauss(0.0, width) for _ in State] for _ in servos])
         states[::2, [State.VOLTAGE, State.TEMPERATURE]] += 12.0
-        together = Readings().read(servos, *zip(*[(*span, 0.0)] * len(servos), strict=True), states)
+        counts = Counters().count([servo.sensors for servo in servos], states)
+        together = [servo.peek(*span, 0.0, *row) for servo, *row in zip(servos, states, counts, strict=True)]
         tables = [bytes(servo.table.data) for servo in servos]
         assert together == [servo.peek(*span, 0.0, row) for servo, row in zip(servos, states.tolist(), strict=True)]
         assert tables == [bytes(servo.table.data) for servo in servos]

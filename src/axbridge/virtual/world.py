@@ -22,10 +22,10 @@ from axbridge.sim.bank import Bank
 from axbridge.sim.engine import Engine
 from axbridge.sim.engines.choice import chosen
 from axbridge.sim.engines.ideal_joints import IdealJoint
+from axbridge.virtual.alarms import Watch
 from axbridge.virtual.faults import FAULTS, Targets, parse_faults
 from axbridge.virtual.line import Line
 from axbridge.virtual.mishaps import Fault
-from axbridge.virtual.present import Watch
 from axbridge.virtual.servo import VirtualServo
 
 _SAMPLE_AGE = 0.05  # s: maximum age of a sample; a busy line of many servos needs it
@@ -223,7 +223,7 @@ class World:
         while self.next_event <= self._now:
             before_change()
             self._strike(*heapq.heappop(self._events)[2:])
-        for row in self._alarms.polled(self._rows, self.bank.state):
+        for row in self._alarms.polled([servo.alarm_limits for servo in self._rows], self.bank.state):
             before_change()
             self._rows[row].monitor(self.bank.state[row].tolist(), self._now)
         self.next_watch = min(self._now + _WATCH_PERIOD, self.next_event)
