@@ -33,7 +33,7 @@ def comparable(answers):
 
 
 def history(kind, world, rounds=18, disturb=None):
-    """Return the host's data in some rounds of goals and reads, the final state of the servos and the line, and the goals set together."""
+    """Return data of host, servos and line in some rounds of goals and reads, and the number of goals set together."""
     bus, protocol, followed = kind(world), world.servos["s1"].protocol, 0
     bus.sync_write(protocol.torque_enable, dict.fromkeys(IDS, b"\1"))
     seen = []
