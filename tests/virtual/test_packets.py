@@ -34,10 +34,6 @@ GOLDEN = {  # by profile, id: instruction and status packets, by topic
     ("ax-12a", 0): {
         "set baud 1": [("FF FF 00 04 03 04 01 F3", OK_0)],
         "another baud": [(encode(0, 3, b"\x04\x03").hex(), OK_0), (PING_0, "")],
-        "return delay 2": [("FF FF 00 04 03 05 02 F1", OK_0)],
-        "limits of angle and temperature": [("FF FF 00 05 03 08 FF 01 EF", OK_0), ("FF FF 00 04 03 0B 50 9D", OK_0)],
-        "max torque and alarms": [("FF FF 00 05 03 0E FF 01 E9", OK_0), ("FF FF 00 05 03 11 04 04 DE", OK_0)],
-        "lock": [("FF FF 00 04 03 2F 01 C8", OK_0)],
         "a factory reset answers with the old id": [("FF FF 00 02 06 F7", OK_0), (PING_1, OK_1)],
         "status return level 0 is acknowledged, then silent": [
             ("FF FF 00 04 03 10 00 E8", OK_0),
