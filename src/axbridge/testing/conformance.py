@@ -118,7 +118,7 @@ def check_driver(
         report: Called with the name of each case before it is run.
 
     Raises:
-        UsageError: no ``{port}`` in the command, no such program, or the program fails or does not end without a fault.
+        UsageError: no ``{port}``, no such program, or it fails or does not end without a fault.
         PortError: the servos cannot be served.
     """
     if not any("{port}" in word for word in command):
@@ -130,8 +130,9 @@ def check_driver(
         if first.code != 0 or not _answering(first.packets):
             why = "it sends no instruction to a servo, or none answers"
             if first.code != 0:
-                ended = f"does not end in {_LONGEST:.0f} s" if first.code is None else f"ends with {first.code}"
-                why = f"without a fault it {ended}" + (f": {first.said}" if first.said else "")
+                hangs = f"does not end in {_LONGEST:.0f} s"
+                why = "without a fault it " + (hangs if first.code is None else f"ends with {first.code}")
+                why += f": {first.said}" if first.said else ""
             raise UsageError(f"{command[0]}: {why}", Remedy("serve", rig, says="let it work first on what {} shows"))
         bus.reset(timing=timing, seed=seed)
         clean = first, _run(bus, command, _LONGEST)
@@ -219,7 +220,7 @@ def _judged(case: Case, ran: Ran, clean: Sequence[Ran]) -> Finding:
     packet = "" if struck is None else f"{number}: {struck.kind} of {struck.id}"
     if ran.code is None:
         outcome = HANGS
-    elif ran.powered and not case.spec.startswith("unplug#"):  # an unplugged program cannot switch a motor off
+    elif ran.powered and not case.spec.startswith("unplug#"):  # else it cannot switch off
         outcome = LEFT_ON
     elif ran.code != 0:
         outcome = REPORTS

@@ -153,7 +153,7 @@ class Watch:
         self._limits = np.zeros((0, len(_NEVER)))
 
     def polled(self, limits: Sequence[AlarmLimits | None], states: FloatArray) -> list[int]:
-        """Return the rows of `State` that may start or end an alarm: beyond their limits, or without limits."""
+        """Return the rows of `State` that may start or end an alarm."""
         if limits != self._alarm_limits:
             self._alarm_limits = limits
             self._limits = np.array([_NEVER if limit is None else limit for limit in limits])

@@ -110,7 +110,7 @@ class Line:
         self.version: int = 0  # changes when a servo is added or removed, or its id, rate or power changes
         self.mishaps: Mishaps = Mishaps(seed)
         self.plugged: bool = True
-        self.expected: list[tuple[Turn, int, Fault]] = []  # faults of a packet, with the number of packets until it
+        self.expected: list[tuple[Turn, int, Fault]] = []  # with the packets left until it
         self.on_turn: Callable[[Fault], None] = lambda _: None  # starts an event whose packet came
         # Returns replies with delays from the packet's start, s; None: the servos reply.
         self.script: Callable[[ReceivedPacket], list[tuple[float, bytes]] | None] | None = None
@@ -443,8 +443,9 @@ class Line:
         self._reply(finish, data)
 
     def _reply(self, due: float, data: bytes) -> None:
-        struck = self._faults_of_answer(due, data) if self.expected or self._struck or self.log is not None else []
-        for time, reply in self.mishaps.strike(struck[0], due, data) if struck else self.mishaps.deliver(due, data):
+        mishaps, noted = self.mishaps, self.expected or self._struck or self.log is not None
+        struck = self._faults_of_answer(due, data) if noted else []
+        for time, reply in mishaps.strike(struck[0], due, data) if struck else mishaps.deliver(due, data):
             self._deliver(time, reply)
 
     def _faults_of_answer(self, due: float, data: bytes) -> list[Fault]:

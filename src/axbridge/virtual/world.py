@@ -219,7 +219,8 @@ class World:
         while self.next_event <= self._now:
             before_change()
             self._strike(*heapq.heappop(self._events)[2:])
-        for row in self._alarms.polled([servo.alarm_limits for servo in self._rows], self.bank.state):
+        limits = [servo.alarm_limits for servo in self._rows]
+        for row in self._alarms.polled(limits, self.bank.state):
             before_change()
             self._rows[row].monitor(self.bank.state[row].tolist(), self._now)
         self.next_watch = min(self._now + _WATCH_PERIOD, self.next_event)
