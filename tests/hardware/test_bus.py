@@ -85,15 +85,6 @@ def test_reading_keeps_half_of_the_wire_limit(bus, scanned):
     assert (wire_time([FIRST] * len(scanned)) + sum(delays)) / percentile(spent, 0.5) > 0.5
 
 
-def test_a_missing_servo_does_not_disturb_the_others(bus, scanned, free):
-    servos = [CycleServo(str(servo.id), servo.id) for servo in scanned]
-    cycle = Cycle(bus, [CycleServo("absent", free), *servos])
-    for _ in range(20):
-        result = cycle.receive()
-    assert set(result.states) == {servo.name for servo in servos}
-    assert set(result.faults) == {"absent"}
-
-
 # -- EEPROM ----------------------------------------------------------------------------------------------------------
 
 

@@ -57,6 +57,10 @@ def test_friction_terms_of_each_law():
     assert friction(motor=0.5, external=-0.5, load=0.1) == pytest.approx(0.1)
     assert friction(motor=0.5, external=-0.5, load=0.1, load_external=0.2) == pytest.approx(0.15)
     assert friction(speed=2.0, quadratic=0.01) == pytest.approx(0.04)
+    own = {"load_external": 0.2, "load_external_stribeck": 0.3}  # a load with its own weight
+    assert friction(external=-0.5, **own) == pytest.approx(0.25)
+    assert friction(speed=-0.2, external=-0.5, **own) == pytest.approx(0.1 + 0.15 / math.e)
+    assert friction(motor=0.5, external=0.5, load_stribeck=0.3, **own) == pytest.approx(0.1)
 
 
 def test_terms_that_a_law_does_not_have_are_packed_as_zero():
@@ -108,13 +112,6 @@ def test_the_input_of_a_loop_is_behind_a_constant_speed_by_its_lag():
     assert 5.0 * step * 200 - seen == pytest.approx(5.0 * lag, rel=0.06)
     assert blur == pytest.approx(math.sqrt(step / lag / 2), rel=0.1)
     assert lagging(0.3, 0.7, 0.0, 1.0, step) == (0.7, 1.0)
-
-
-def test_a_load_with_its_own_weight_has_its_own_friction_at_rest():
-    terms = {"load_external": 0.2, "load_external_stribeck": 0.3}
-    assert friction(external=-0.5, **terms) == pytest.approx(0.25)
-    assert friction(speed=-0.2, external=-0.5, **terms) == pytest.approx(0.1 + 0.15 / math.e)
-    assert friction(motor=0.5, external=0.5, load_stribeck=0.3, **terms) == pytest.approx(0.1)
 
 
 def test_the_series_are_exact_within_rounding():

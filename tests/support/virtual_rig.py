@@ -124,14 +124,14 @@ class Wire:
         received = self(request)
         assert received == bytes.fromhex(reply), f"{request} -> {received.hex(' ')}, not {reply}"
 
-    def write(self, address, *data, id=1):
-        """Write bytes in Protocol 1.0; return the acknowledgement's error byte, None without one."""
-        reply = self(v1.encode(id, Instruction.WRITE, bytes((address, *data))))
+    def write(self, address, *data):
+        """Write bytes to servo 1 in Protocol 1.0; return the acknowledgement's error byte, None without one."""
+        reply = self(v1.encode(1, Instruction.WRITE, bytes((address, *data))))
         return reply[4] if reply else None
 
-    def read(self, address, length, id=1):
-        """Read a number in Protocol 1.0."""
-        reply = self(v1.encode(id, Instruction.READ, bytes((address, length))))
+    def read(self, address, length):
+        """Read a number of servo 1 in Protocol 1.0."""
+        reply = self(v1.encode(1, Instruction.READ, bytes((address, length))))
         assert reply[4] & ErrorFlag.RANGE == 0, reply
         return int.from_bytes(reply[5:-1], "little")
 
@@ -158,11 +158,10 @@ class Host:
         (packet,) = self.ask(Instruction.READ, self._protocol.read_params(at.address, at.size))
         return at.decode(packet.params)
 
-    def write(self, register, value, size=None, id=None, code=Instruction.WRITE):
-        """Return the error byte of the acknowledgement, None without one. `size`: number of bytes of the value."""
+    def write(self, register, value, code=Instruction.WRITE):
+        """Return the error byte of the acknowledgement, None without one."""
         at = self.servo.profile.registers[register]
-        data = at.encode(value) if size is None else (value & (1 << 8 * size) - 1).to_bytes(size, "little")
-        answers = self.ask(code, self._protocol.write_params(at.address, data), id)
+        answers = self.ask(code, self._protocol.write_params(at.address, at.encode(value)))
         return answers[0].code if answers else None
 
     def wait(self, seconds):

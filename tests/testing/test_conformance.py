@@ -14,7 +14,7 @@ from axbridge.virtual.faults import parse_faults
 
 DRIVER = Path(__file__).parents[1] / "virtual" / "clients" / "sdk_driver.py"
 PACKETS = tuple(LoggedPacket(0.1 * n, 2, kind, b"") for n, kind in enumerate(["write", "status", "read", "status"] * 5))
-CASE = CASES[0]
+CASE, UNPLUGGED = CASES[0], next(case for case in CASES if case.spec == "unplug#{packet}")
 
 
 def ran(code=0, numbers=(2200.0, 0.31), powered=(), packets=PACKETS):
@@ -40,13 +40,13 @@ CLEAN = [ran(), ran(numbers=(2201.0, 0.31))]
     ],
 )
 def test_a_run_is_judged_by_exit_status_numbers_and_torque(found, outcome):
-    assert _judged(CASE, found, CLEAN, unplugged=False).outcome == outcome
-    assert _judged(CASE, found, CLEAN, unplugged=True).outcome != "motor left on"
+    assert _judged(CASE, found, CLEAN).outcome == outcome
+    assert _judged(UNPLUGGED, found, CLEAN).outcome != "motor left on"
 
 
 def test_the_first_packet_with_a_fault_is_reported():
     struck = (*PACKETS[:5], PACKETS[5]._replace(fault="drop"), *PACKETS[6:])
-    assert _judged(CASE, ran(packets=struck), CLEAN, unplugged=False).packet == "6: status of 2"
+    assert _judged(CASE, ran(packets=struck), CLEAN).packet == "6: status of 2"
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -65,9 +65,21 @@ def test_harmful_outcomes_are_failures_of_the_junit_file(tmp_path):
     assert [case.find("failure") is not None for case in suite] == [False, True]
 
 
-def test_a_command_without_a_port_and_a_program_that_is_not_there_are_refused():
-    with pytest.raises(UsageError, match=r"write \{port\} in its place"):
-        next(check_driver(["driver"], "bench_arm"))
+SLEEPS = (sys.executable, "-c", "import time; time.sleep(60)", "{port}")
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (["driver"], r"write \{port\} in its place"),
+        (["./driver", "{port}"], "No such file or directory\ngive a program that can be run"),
+        (SLEEPS, "without a fault it does not end in 0 s\nlet it work first on what `axbridge serve bench_arm` shows"),
+    ],
+)
+def test_a_program_that_does_not_drive_servos_and_end_is_refused(command, why, monkeypatch):
+    monkeypatch.setattr("axbridge.testing.conformance._LONGEST", 0.2)
+    with pytest.raises(UsageError, match=why):
+        next(check_driver(command, "bench_arm"))
 
 
 @pytest.mark.ci

@@ -19,13 +19,20 @@ from tests.test_docs import ROOT, save_files
 pytestmark = pytest.mark.slow
 
 CLIENTS = Path(__file__).parent / "clients"
-SERVED = {  # rig, or profile of three Feetech servos: client, and the packages it needs
-    "bioloid": [("sdk", "dynamixel_sdk"), ("pypot_client", "pypot"), ("rustypot_client", "rustypot")],
-    "koch": [("sdk2", "dynamixel_sdk"), ("ros2_control", "dynamixel_sdk"), ("rustypot_x", "rustypot")],
-    "head_gripper": [("both_protocols", "dynamixel_sdk")],
-    "sts3215": [("feetech_sdk", "scservo_sdk"), ("rustypot_feetech", "rustypot")],
-    "scs0009": [("feetech_sdk big", "scservo_sdk")],
-}
+RUNS = (  # rig, or profile of three Feetech servos; client; its package, or a version of it in a folder of its own
+    *(
+        ("bioloid", "sdk", "dynamixel_sdk"),
+        ("bioloid", "pypot_client", "pypot"),
+        ("bioloid", "rustypot_client", "rustypot"),
+    ),
+    *(("koch", "sdk2", "dynamixel_sdk"), ("koch", "ros2_control", "dynamixel_sdk"), ("koch", "rustypot_x", "rustypot")),
+    *(("head_gripper", "both_protocols", "dynamixel_sdk"), ("sts3215", "feetech_sdk", "scservo_sdk")),
+    *(("sts3215", "rustypot_feetech", "rustypot"), ("scs0009", "feetech_sdk big", "scservo_sdk")),
+    *(("bioloid", "sdk", "dynamixel-sdk==4.0.5"), ("koch", "sdk2", "dynamixel-sdk==4.0.5")),
+    *(("koch", "sdk2", "dynamixel-sdk==4.1.0"), ("sts3215", "ftservo", "ftservo-python-sdk==2.0.1")),
+)
+# `make test` runs one per servo family
+QUICK = {"sdk", "sdk2", "rustypot_client", "feetech_sdk", "both_protocols"}
 
 
 def ran(*command, **options):
@@ -35,45 +42,22 @@ def ran(*command, **options):
     return done.stdout
 
 
-QUICK = {"sdk", "sdk2", "rustypot_client", "feetech_sdk", "both_protocols"}  # `make test` runs one per servo family
-
-
 @pytest.mark.parametrize(
-    ("rig", "client", "needs"),
-    [
-        pytest.param(rig, client, needs, marks=() if client in QUICK else pytest.mark.ci)
-        for rig, clients in SERVED.items()
-        for client, needs in clients
-    ],
+    ("rig", "client", "package"),
+    [pytest.param(*run, marks=() if run[1] in QUICK and "==" not in run[2] else pytest.mark.ci) for run in RUNS],
 )
-def test_clients_find_read_move_and_reconfigure_served_servos(rig, client, needs, tmp_path):
-    if importlib.util.find_spec(needs) is None:
-        pytest.skip(f"{needs} is not installed (extra `clients`)")
-    name, *more = client.split()
+def test_clients_find_read_move_and_reconfigure_served_servos(rig, client, package, tmp_path):
+    (name, *more), env = client.split(), {"PATH": "/usr/bin:/bin"}  # axbridge is not on the path of this process
+    if "==" in package:
+        env["PYTHONPATH"] = str(tmp_path / "sdk")
+        command = [sys.executable, "-m", "pip", "install", "-q", "--target", tmp_path / "sdk", package]
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip(f"{package} cannot be installed")
+    elif importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed (extra `clients`)")
     with serving(write_feetech_comb(tmp_path, 3, rig) if rig.startswith("s") else rig) as port:
-        # axbridge is not on the path of this process.
-        output = ran(sys.executable, CLIENTS / f"{name}.py", port, *more, timeout=60, env={"PATH": "/usr/bin:/bin"})
+        output = ran(sys.executable, CLIENTS / f"{name}.py", port, *more, timeout=60, env=env)
     assert output.splitlines()[-1] == "ok"  # OpenCV, which pypot imports, also prints
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize(
-    ("package", "rig", "client"),
-    [
-        ("dynamixel-sdk==4.0.5", "bioloid", "sdk"),
-        ("dynamixel-sdk==4.0.5", "koch", "sdk2"),
-        ("dynamixel-sdk==4.1.0", "koch", "sdk2"),
-        ("ftservo-python-sdk==2.0.1", "sts3215", "ftservo"),
-    ],
-)
-def test_other_versions_of_vendors_sdks_work(package, rig, client, tmp_path):
-    """All have the same module name, so each is installed into its own folder."""
-    command = [sys.executable, "-m", "pip", "install", "-q", "--target", tmp_path / "sdk", package]
-    if subprocess.run(command, capture_output=True, text=True, check=False).returncode:
-        pytest.skip(f"{package} cannot be installed")
-    env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(tmp_path / "sdk")}
-    with serving(write_feetech_comb(tmp_path, 3, rig) if rig.startswith("s") else rig) as port:
-        assert ran(sys.executable, CLIENTS / f"{client}.py", port, timeout=60, env=env).splitlines()[-1] == "ok"
 
 
 ENTER_FOR_FILE, MIDDLE, SWEEP = "Press ENTER to use provided", "to the middle of its range", "Press ENTER to stop"

@@ -196,6 +196,7 @@ def test_other_languages_send_commands_as_json_lines(tmp_path):
             '{"command": "place", "name": "s1", "position": NaN}': "position: must be a finite number",
             '{"command": "powered", "id": 1}': "id: unexpected",
             '{"command": "reset", "timing": "late"}': "timing: must be 'wire' or 'none'",
+            '{"command": "reset", "seed": -1}': "seed: must be at least 0",
             "not json": "Expecting value",
             "[" * 100_000: "recursion",
         }.items():

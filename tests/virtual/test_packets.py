@@ -34,10 +34,6 @@ GOLDEN = {  # by profile, id: instruction and status packets, by topic
     ("ax-12a", 0): {
         "set baud 1": [("FF FF 00 04 03 04 01 F3", OK_0)],
         "another baud": [(encode(0, 3, b"\x04\x03").hex(), OK_0), (PING_0, "")],
-        "return delay 2": [("FF FF 00 04 03 05 02 F1", OK_0)],
-        "limits of angle and temperature": [("FF FF 00 05 03 08 FF 01 EF", OK_0), ("FF FF 00 04 03 0B 50 9D", OK_0)],
-        "max torque and alarms": [("FF FF 00 05 03 0E FF 01 E9", OK_0), ("FF FF 00 05 03 11 04 04 DE", OK_0)],
-        "lock": [("FF FF 00 04 03 2F 01 C8", OK_0)],
         "a factory reset answers with the old id": [("FF FF 00 02 06 F7", OK_0), (PING_1, OK_1)],
         "status return level 0 is acknowledged, then silent": [
             ("FF FF 00 04 03 10 00 E8", OK_0),
@@ -110,17 +106,6 @@ def test_status_return_level_sets_which_instructions_are_answered(profile, level
     assert host.servo.table["torque_enable"] == 1
 
 
-def test_the_answer_begins_after_the_return_delay():
-    for units, expected in ((0, 50e-6), (250, 550e-6)):
-        world = make_world(profile="xl330-m288", return_delay_time=units)
-        line = world.lines["main"]
-        line.send(v2.encode(1, Instruction.PING), 0.0)
-        sent_at = line.host_free
-        world.sleep_until(0.02)
-        (answer,) = line.collect(0.02)
-        assert answer.due - sent_at == pytest.approx(expected + line.seconds(14))
-
-
 # -- several servos ----------------------------------------------------------------------------------------------------
 
 
@@ -176,33 +161,3 @@ def test_a_fast_read_is_one_packet_that_ends_at_a_missing_servo(timing):
     host.world.inject("drop#1:read:2")  # the reply has the id of all
     asked = SECOND.read_params(132, 4) + bytes((1, 2))
     assert host.ask(Instruction.FAST_SYNC_READ, asked, id=BROADCAST) == []
-
-
-@pytest.mark.parametrize(
-    ("profile", "ids", "packet", "held"),
-    [
-        (
-            "ax-12a",
-            (0, 1, 2, 3),
-            "FF FF FE 18 83 1E 04 00 10 00 50 01 01 20 02 60 03 02 30 00 70 01 03 20 02 80 03 12",
-            {"goal_position": [0x10, 0x220, 0x30, 0x220], "moving_speed": [0x150, 0x360, 0x170, 0x380]},
-        ),
-        (
-            "xl330-m288",
-            (1, 2),
-            v2.encode(BROADCAST, Instruction.SYNC_WRITE, SECOND.sync_write_params(65, {1: b"\1", 2: b"\1"})).hex(),
-            {"led": [1, 1]},
-        ),
-        (
-            "xl330-m288",
-            (1, 2),
-            v2.encode(BROADCAST, Instruction.BULK_WRITE, bytes.fromhex("014100010001 0254000200f401")).hex(),
-            {"led": [1, 0], "position_p_gain": [400, 500]},
-        ),
-    ],
-)
-def test_sync_and_bulk_writes_reach_each_servo_without_a_reply(profile, ids, packet, held):
-    wire = Wire(make_world(ids, profile, return_delay_time=0))
-    wire.expect(packet, "")
-    servos = wire.world.servos.values()
-    assert {name: [servo.table[name] for servo in servos] for name in held} == held

@@ -173,12 +173,6 @@ def test_faults_are_set_while_it_runs(rig):
         assert "faults set" in served.tell("echo")
         assert ask(port, size=12) == PING + PONG
         assert "not known" in served.tell("lightning")
-        served.tell("none")
-        ask(port, bytes.fromhex("ffff0104031901dd"))
-        assert ask(port, bytes.fromhex("ffff0104021901de"), 7)[5] == 1  # the LED is on
-        assert "faults set" in served.tell("power-cycle")
-        answer = until(lambda: ask(port, bytes.fromhex("ffff0104021901de"), 7))  # it boots for 0.1 s
-        assert answer[5] == 0
 
 
 def test_two_buses_are_two_ports(tmp_path):

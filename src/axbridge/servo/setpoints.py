@@ -93,10 +93,6 @@ class VelocityController:
         self.p, self.i, self.d = p, i, d
         self._integral = self._error = 0.0
 
-    def stop(self) -> None:
-        """Set the commanded velocity to 0; the integral and the last error stay."""
-        self.speed = 0.0
-
     def step(self, target: float, position: float, velocity: float, acceleration: float, h: float) -> float:
         """Return the velocity for the step of length `h` that begins now."""
         goal_speed = velocity if math.isinf(target) else self._run_pid(target - position, abs(velocity), h)

@@ -28,6 +28,7 @@ _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.])")
 _SHARE = 0.02  # allowed relative difference of a number from the clean runs
 _LEAST, _COUNT = 0.02, 2.0  # smallest allowed difference of numbers, and of whole numbers
 _SLOWER, _MORE = 4.0, 5.0  # a program hangs after this many times the clean run's time plus this many s
+_LONGEST = 300.0  # s: a program that runs longer without a fault is taken for one that does not end
 
 
 @dataclass(frozen=True)
@@ -117,27 +118,36 @@ def check_driver(
         report: Called with the name of each case before it is run.
 
     Raises:
-        UsageError: no ``{port}`` in the command, no such program, or the program fails without a fault.
+        UsageError: no ``{port}``, no such program, or it fails or does not end without a fault.
         PortError: the servos cannot be served.
     """
     if not any("{port}" in word for word in command):
         raise UsageError("the command does not say where the port goes", "write {port} in its place")
     with serve(rig, timing=timing, seed=seed) as bus:
         report("no fault")
-        clean = [_run(bus, command, None) for _ in range(2)]
-        first = clean[0]
-        if first.code or not _answering(first.packets):
-            ended = f"without a fault it ends with {first.code}" + (f": {first.said}" if first.said else "")
-            why = ended if first.code else "it sends no instruction to a servo, or none answers"
+        bus.reset(timing=timing, seed=seed)
+        first = _run(bus, command, _LONGEST)
+        if first.code != 0 or not _answering(first.packets):
+            why = "it sends no instruction to a servo, or none answers"
+            if first.code != 0:
+                hangs = f"does not end in {_LONGEST:.0f} s"
+                why = "without a fault it " + (hangs if first.code is None else f"ends with {first.code}")
+                why += f": {first.said}" if first.said else ""
             raise UsageError(f"{command[0]}: {why}", Remedy("serve", rig, says="let it work first on what {} shows"))
+        bus.reset(timing=timing, seed=seed)
+        clean = first, _run(bus, command, _LONGEST)
         yield Finding("no fault", LEFT_ON if first.powered else GOES_ON, "", "", first.seconds)
         known = bus.registers(_asked_most(first.packets))
         for case in CASES:
             if set(case.before) <= set(known):
                 report(case.name)
                 bus.reset(timing=timing, seed=seed)
-                ran = _run(bus, command, case, first)
-                yield _judged(case, ran, clean, unplugged=case.spec.startswith("unplug#"))
+                for name, value in case.before.items():
+                    for servo in set(_answering(first.packets)):
+                        bus.write(servo, name, value)
+                bus.inject(_filled(case.spec, first.packets))
+                ran = _run(bus, command, first.seconds * _SLOWER + _MORE)
+                yield _judged(case, ran, clean)
 
 
 def write_junit(findings: Sequence[Finding], path: Path, name: str) -> None:
@@ -153,15 +163,8 @@ def write_junit(findings: Sequence[Finding], path: Path, name: str) -> None:
     write_whole(path, ET.tostring(suite, encoding="utf-8", xml_declaration=True))
 
 
-def _run(bus: ServoBus, command: Sequence[str], case: Case | None, clean: Ran | None = None) -> Ran:
-    if case is None or clean is None:
-        bus.reset()
-    else:
-        for name, value in case.before.items():
-            for servo in set(_answering(clean.packets)):
-                bus.write(servo, name, value)
-        bus.inject(_filled(case.spec, clean.packets))
-    patience = None if clean is None else clean.seconds * _SLOWER + _MORE
+def _run(bus: ServoBus, command: Sequence[str], patience: float) -> Ran:
+    """Run the program on the bus as it is; kill it after `patience`, s."""
     words = [word.replace("{port}", bus.port) for word in command]
     began = time.monotonic()
     try:
@@ -212,12 +215,12 @@ def _answering(packets: Sequence[LoggedPacket]) -> list[int]:
     return [packet.id for packet in packets if packet.kind == "status" and packet.id != BROADCAST]
 
 
-def _judged(case: Case, ran: Ran, clean: Sequence[Ran], *, unplugged: bool) -> Finding:
+def _judged(case: Case, ran: Ran, clean: Sequence[Ran]) -> Finding:
     number, struck = next(((n, hit) for n, hit in enumerate(ran.packets, 1) if hit.fault), (0, None))
     packet = "" if struck is None else f"{number}: {struck.kind} of {struck.id}"
     if ran.code is None:
         outcome = HANGS
-    elif ran.powered and not unplugged:  # an unplugged program cannot switch a motor off
+    elif ran.powered and not case.spec.startswith("unplug#"):  # else it cannot switch off
         outcome = LEFT_ON
     elif ran.code != 0:
         outcome = REPORTS

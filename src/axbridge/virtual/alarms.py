@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
+from axbridge.arrays import FloatArray
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import ErrorFlag
+from axbridge.jit import jit
 from axbridge.servo.columns import State
 from axbridge.units import RPM, VOLT_PER_COUNT
 from axbridge.virtual.control_table import ControlTable
@@ -135,3 +140,41 @@ class Alarms:
 
     def _stands(self, state: list[float]) -> bool:
         return abs(state[_SPEED]) <= self._standstill_speed
+
+
+_NEVER = AlarmLimits(*[-np.inf] * len(AlarmLimits._fields))
+
+
+class Watch:
+    """Finds the servos whose alarms need polling."""
+
+    def __init__(self) -> None:
+        self._alarm_limits: Sequence[AlarmLimits | None] = []
+        self._limits = np.zeros((0, len(_NEVER)))
+
+    def polled(self, limits: Sequence[AlarmLimits | None], states: FloatArray) -> list[int]:
+        """Return the rows of `State` that may start or end an alarm."""
+        if limits != self._alarm_limits:
+            self._alarm_limits = limits
+            self._limits = np.array([_NEVER if limit is None else limit for limit in limits])
+        rows, row = [], _first_beyond(states, self._limits, 0)
+        while row < len(limits):
+            rows.append(row)
+            row = _first_beyond(states, self._limits, row + 1)
+        return rows
+
+
+@jit
+def _first_beyond(states: FloatArray, limits: FloatArray, first: int) -> int:
+    """Return the first row from `first` on above its limits (rows of `AlarmLimits`); else the number of rows."""
+    for row in range(first, len(states)):
+        limit, volts = limits[row], states[row, State.VOLTAGE]
+        if not (
+            -volts <= limit[0]
+            and volts <= limit[1]
+            and states[row, State.TEMPERATURE] <= limit[2]
+            and abs(states[row, State.DUTY]) <= limit[3]
+            and abs(states[row, State.CURRENT]) <= limit[4]
+        ):
+            return row
+    return len(states)

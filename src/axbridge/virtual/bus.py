@@ -13,7 +13,7 @@ from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.errors import BusTimeout, CorruptPacket, PortError
 from axbridge.virtual.line import Line, ScheduledRead
-from axbridge.virtual.present import Readings
+from axbridge.virtual.sensors import Counters
 from axbridge.virtual.world import World
 
 _GRACE = 0.003  # s in addition to the reply's length: the longest return delay is 0.8 ms, interrupts take 0.3 ms
@@ -39,7 +39,7 @@ class VirtualBus(Bus):
         self._world = world
         self._line: Line | None = world.lines[name]
         self.baud = round(self._line.baud)
-        self._readings = Readings()
+        self._counters = Counters()
         self._next_start = math.inf  # s: earliest start of the next packet, if the world has advanced past it
         for servo in self._line.servos:
             self.set_protocol(servo.id, PROTOCOLS[servo.profile.protocol])
@@ -96,7 +96,9 @@ class VirtualBus(Bus):
         if reads:
             servos, addresses, lengths, sent, _ = zip(*reads, strict=True)
             states = self._world.bank.sampled(np.array([servo.row for servo in servos]), sent)
-            answers.data += self._readings.read(servos, addresses, lengths, sent, states)
+            counts = self._counters.count([servo.sensors for servo in servos], states)
+            rows = zip(servos, addresses, lengths, sent, states, counts, strict=True)
+            answers.data += [servo.peek(*given) for servo, *given in rows]
             answers.errors += [servo.alarms.bits for servo in servos]
             answers.times += sent
 

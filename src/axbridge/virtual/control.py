@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import ConfigDict, FiniteFloat, ValidationError, validate_call
+from pydantic import ConfigDict, FiniteFloat, NonNegativeInt, ValidationError, validate_call
 
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.registers import Instruction
@@ -125,7 +125,7 @@ class Control:
         return self._ports()
 
     def _do_reset(
-        self, faults: str = "", timing: Literal["wire", "none"] | None = None, seed: int = 0
+        self, faults: str = "", timing: Literal["wire", "none"] | None = None, seed: NonNegativeInt = 0
     ) -> dict[str, str]:
         for channel in self._channels.values():
             channel.unplug()  # the client sees the port hang up

@@ -110,7 +110,7 @@ class Line:
         self.version: int = 0  # changes when a servo is added or removed, or its id, rate or power changes
         self.mishaps: Mishaps = Mishaps(seed)
         self.plugged: bool = True
-        self.expected: list[tuple[Fault, int]] = []  # that wait for a packet, with the packets left until it
+        self.expected: list[tuple[Turn, int, Fault]] = []  # with the packets left until it
         self.on_turn: Callable[[Fault], None] = lambda _: None  # starts an event whose packet came
         # Returns replies with delays from the packet's start, s; None: the servos reply.
         self.script: Callable[[ReceivedPacket], list[tuple[float, bytes]] | None] | None = None
@@ -142,19 +142,12 @@ class Line:
         self.servos.remove(servo)
         self._renew_index()
 
-    def expect(self, fault: Fault) -> None:
-        """Let a fault strike the packet of its `turn`."""
-        assert fault.turn is not None
-        self.expected.append((fault, fault.turn.number))
-
     def _due(self, matches: Callable[[Turn], bool]) -> list[Fault]:
         """Return the faults whose packet has come, and count down the others that match."""
         due, left = [], []
-        for fault, number in self.expected:
-            assert fault.turn is not None
-            remaining = number - matches(fault.turn)
-            if remaining:
-                left.append((fault, remaining))
+        for turn, number, fault in self.expected:
+            if remaining := number - matches(turn):
+                left.append((turn, remaining, fault))
             else:
                 due.append(fault)
         self.expected = left
@@ -450,16 +443,9 @@ class Line:
         self._reply(finish, data)
 
     def _reply(self, due: float, data: bytes) -> None:
-        if self.expected or self._struck or self.log is not None:
-            struck = self._faults_of_answer(due, data)
-            if struck:
-                for time, reply in self.mishaps.strike(struck[0], due, data):
-                    self._deliver(time, reply)
-                return
-        if not self.mishaps.shares:
-            self._deliver(due, data)
-            return
-        for time, reply in self.mishaps.deliver(due, data):
+        mishaps, noted = self.mishaps, self.expected or self._struck or self.log is not None
+        struck = self._faults_of_answer(due, data) if noted else []
+        for time, reply in mishaps.strike(struck[0], due, data) if struck else mishaps.deliver(due, data):
             self._deliver(time, reply)
 
     def _faults_of_answer(self, due: float, data: bytes) -> list[Fault]:

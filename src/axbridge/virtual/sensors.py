@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -76,7 +77,23 @@ def count(state: FloatArray, sensors: FloatArray, counts: npt.NDArray[np.int64])
 
 
 @jit
-def count_rows(states: FloatArray, sensors: FloatArray, counts: npt.NDArray[np.int64]) -> None:
+def _count_rows(states: FloatArray, sensors: FloatArray, counts: npt.NDArray[np.int64]) -> None:
     """Fill `counts` (servos, len(Count)), a row for each servo, as `count` does."""
     for row in range(len(states)):
         count(states[row], sensors[row], counts[row])
+
+
+class Counters:
+    """The sensors of many servos, which count with one kernel."""
+
+    def __init__(self) -> None:
+        self._sensors: Sequence[Sensors] = []
+        self._rows, self._counts = np.zeros((0, 0)), np.zeros((0, 0), dtype=np.int64)
+
+    def count(self, sensors: Sequence[Sensors], states: FloatArray) -> list[list[int]]:
+        """Return the readings of each servo, in the order of `Count`, from its row of `State`."""
+        if sensors != self._sensors:  # a servo was written to, or the READs are for other servos
+            self._sensors, self._rows = sensors, np.array(sensors, dtype=float)
+            self._counts = np.zeros((len(sensors), len(Count)), dtype=np.int64)
+        _count_rows(states, self._rows, self._counts)
+        return self._counts.tolist()

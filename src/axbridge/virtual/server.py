@@ -109,14 +109,13 @@ def serve(
     gc.collect()
     gc.freeze()  # exclude existing objects: a full collection takes tens of milliseconds
     lateness = Lateness()
-    lines, pairs = world.lines, [(world.lines[name], channel) for name, channel in channels.items()]
+    lines: Mapping[str, Line] = {}
     offset = time.monotonic() - world.now()
     world.sleep_until(time.monotonic() - offset)
     awake, packet_at = Awake(), 0.0
-    untimed = all(line.timing == "none" for line, _ in pairs)
     ready()
     while not stopping():
-        if lines is not world.lines:  # the world was reset
+        if lines is not world.lines:  # the first time, and after a reset of the world
             lines, pairs = world.lines, [(world.lines[name], channel) for name, channel in channels.items()]
             untimed = all(line.timing == "none" for line, _ in pairs)
         now = time.monotonic() - offset

@@ -13,19 +13,17 @@ import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.bus.rows import RawState, decoded
-from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
-from axbridge.config.rig_tables import BusConfig, ServoConfig
 from axbridge.errors import UsageError
 from axbridge.servo.columns import State
 from axbridge.sim.bank import Bank
 from axbridge.sim.engine import Engine
 from axbridge.sim.engines.choice import chosen
 from axbridge.sim.engines.ideal_joints import IdealJoint
+from axbridge.virtual.alarms import Watch
 from axbridge.virtual.faults import FAULTS, Targets, parse_faults
 from axbridge.virtual.line import Line
 from axbridge.virtual.mishaps import Fault
-from axbridge.virtual.present import Watch
 from axbridge.virtual.servo import VirtualServo
 
 _SAMPLE_AGE = 0.05  # s: maximum age of a sample; a busy line of many servos needs it
@@ -88,17 +86,16 @@ class World:
         self.next_watch: float = self._now + _WATCH_PERIOD  # s: next check of the alarms
         configs = rig.dynamixels
         buses = {bus.name: bus for bus in rig.buses}
-        self.servos: dict[str, VirtualServo] = {  # by name
-            config.name: VirtualServo(
-                profile := rig.specs[config.name].profile,
-                self.bank,
-                index,
-                zero=config.zero,
-                registers=initial_registers(config, profile, buses[config.bus]),
-                time=self._now,
+        self.servos: dict[str, VirtualServo] = {}  # by name
+        for index, config in enumerate(configs):
+            profile = rig.specs[config.name].profile
+            baud = profile.units.baud_register(buses[config.bus].baud)
+            assert config.id is not None  # checked by the rig
+            assert baud is not None  # checked by `ServoSpec.profile`
+            registers = {"id": config.id, "baud_rate": baud, **config.registers}
+            self.servos[config.name] = VirtualServo(
+                profile, self.bank, index, zero=config.zero, registers=registers, time=self._now
             )
-            for index, config in enumerate(configs)
-        }
         self._rows = list(self.servos.values())
         self._alarms = Watch()
         self.lines: dict[str, Line] = {  # by name of the bus
@@ -114,7 +111,7 @@ class World:
         self._events: list[tuple[float, int, Fault, bool]] = []  # time, order, fault, whether it ends
         self._order = itertools.count()  # of events at the same time
         for line in self.lines.values():
-            line.on_turn = self._strike_on_packet
+            line.on_turn = self._strike
 
     @property
     def engine_name(self) -> str:
@@ -194,12 +191,11 @@ class World:
                     kind.end(self._targets, Fault(name))
             elif fault.turn is not None:
                 for line in self.lines.values():
-                    line.expect(fault)
+                    line.expected.append((fault.turn, fault.turn.number, fault))
             elif FAULTS[fault.kind].form == "event":
                 self._schedule(fault.at, fault)
             else:
                 FAULTS[fault.kind].start(self._targets, fault)
-        self.next_watch = min(self.next_watch, max(self.next_event, self._now))
 
     def reset(self, *, seed: int = 0, timing: Literal["wire", "none"] | None = None, faults: str = "") -> None:
         """Restart without faults: new servos on new lines, motors at the start without torque; time continues."""
@@ -223,12 +219,13 @@ class World:
         while self.next_event <= self._now:
             before_change()
             self._strike(*heapq.heappop(self._events)[2:])
-        for row in self._alarms.polled(self._rows, self.bank.state):
+        limits = [servo.alarm_limits for servo in self._rows]
+        for row in self._alarms.polled(limits, self.bank.state):
             before_change()
             self._rows[row].monitor(self.bank.state[row].tolist(), self._now)
         self.next_watch = min(self._now + _WATCH_PERIOD, self.next_event)
 
-    def _strike(self, fault: Fault, ends: bool) -> None:
+    def _strike(self, fault: Fault, ends: bool = False) -> None:
         kind = FAULTS[fault.kind]
         if ends:
             kind.end(self._targets, fault)
@@ -238,12 +235,10 @@ class World:
         if lasts is not None:
             self._schedule(lasts, fault, ends=True)
 
-    def _strike_on_packet(self, fault: Fault) -> None:
-        self._strike(fault, ends=False)
-        self.next_watch = min(self.next_watch, self.next_event)
-
     def _schedule(self, delay: float, fault: Fault, *, ends: bool = False) -> None:
-        heapq.heappush(self._events, (self._now + delay, next(self._order), fault, ends))
+        due = self._now + delay
+        heapq.heappush(self._events, (due, next(self._order), fault, ends))
+        self.next_watch = min(self.next_watch, due)
 
     def _copy_of(self, servo: VirtualServo) -> VirtualServo:
         """Return a second servo with the same registers and without a motor."""
@@ -258,11 +253,3 @@ class World:
         if due > self._now:
             self.bank.advance(due)
             self._now = due
-
-
-def initial_registers(config: ServoConfig, profile: FirmwareProfile, bus: BusConfig) -> dict[str, int]:
-    """Return a servo's registers that differ from the factory's: id, baud rate, and those in the rig."""
-    assert config.id is not None  # checked by the rig
-    baud = profile.units.baud_register(bus.baud)
-    assert baud is not None  # checked by `ServoSpec.profile`
-    return {"id": config.id, "baud_rate": baud, **config.registers}

@@ -63,7 +63,7 @@ class IdealJoint:
         goal = self._setpoints
         self._kinematic_speed = 0.0
         if goal is None or not self._is_driven(goal):
-            self._controller.stop()
+            self._controller.speed = 0.0  # the integral and the last error stay
         elif self.kinematic and goal.torque is None:
             largest = goal.available_torque  # Webots uses this number as an acceleration
             faster = goal.acceleration == -1 or goal.acceleration > largest
