@@ -6,8 +6,8 @@ import pytest
 
 import axbridge
 from axbridge.config.rig import Rig
-from axbridge.config.rig_check import check_rig
 from axbridge.errors import AxBridgeError, RigError
+from axbridge.robot.rig_check import check_rig
 
 RIG = """
 name = "r"
