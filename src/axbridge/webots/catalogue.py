@@ -62,23 +62,23 @@ def device_names(session: Session) -> Iterator[str]:
         yield f"{servo.name}_sensor"
         if servo.drive == "ideal":
             yield f"{servo.name}_brake"
-    for sensor in session.rig.sensors:
-        yield sensor.name
-        if sensor.kind == "imu":
-            yield from (sensor.name + suffix for suffix in _IMU_SUFFIXES)
+    yield from _sensor_classes(session)
     yield from session.rig.webots.devices
+
+
+def _sensor_classes(session: Session) -> dict[str, str]:
+    """Return the Webots class of each device that reads a sensor of the rig, by name; an IMU has three."""
+    classes = {}
+    for sensor in session.rig.sensors:
+        classes[sensor.name] = next(kind for kind, reads in _READS.items() if sensor.kind in reads)
+        if sensor.kind == "imu":
+            classes |= {sensor.name + suffix: kind for suffix, kind in _IMU_SUFFIXES.items()}
+    return classes
 
 
 def sensor_class(session: Session, name: str) -> str | None:
     """Return the Webots class of a sensor of the rig, or of one of an IMU's three devices; else None."""
-    name = session.rig.webots.aliases.get(name, name)
-    kinds = {sensor.name: sensor.kind for sensor in session.rig.sensors}
-    if name in kinds:
-        return next(kind for kind, reads in _READS.items() if kinds[name] in reads)
-    for suffix, kind in _IMU_SUFFIXES.items():
-        if kinds.get(name.removesuffix(suffix)) == "imu" and name.endswith(suffix):
-            return kind
-    return None
+    return _sensor_classes(session).get(session.rig.webots.aliases.get(name, name))
 
 
 def sensor_behind(session: Session, kind: str, name: str) -> SensorConfig | None:
