@@ -118,7 +118,7 @@ def root_of(path: Path, text: str | None = None) -> ET.Element:
     """Return the root element of a URDF: of `text`, else of the file; raise RigError if it is no XML."""
     try:
         # the user's own file; ElementTree resolves no external entities
-        return ET.fromstring(regular(path).read_bytes() if text is None else text)  # noqa: S314
+        return ET.fromstring(regular(path).read_text("utf-8-sig") if text is None else text)  # noqa: S314
     except ET.ParseError as failure:
         raise RigError(path, "", f"not a readable URDF: {failure}", "give a valid URDF file") from failure
 
