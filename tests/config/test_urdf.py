@@ -143,7 +143,6 @@ def test_the_urdf_of_a_world_contains_the_parameters():
         ("pendulum:mass=", "'' is no number"),
         ("pendulum:mass=nan", "finite number, not nan"),
         ("pendulum:mass", "no such file or name"),
-        ("bench_amr", "did you mean 'bench_arm'"),
     ],
 )
 def test_a_mistake_in_a_parameter_names_it_and_the_fix(name, words):

@@ -56,6 +56,7 @@ def test_a_rig_without_such_legs_is_refused_by_name():
         ({"steps": 0}, "at least one"),
         ({"steps": 2.5}, "a walk of 2.5 steps"),
         ({"turn": math.nan}, "turn = nan"),
+        ({"feedback": 1.0}, "a feedback of 1"),
         ({"turn": "left"}, "turn of a walk must be a number, not 'left'"),
     ],
 )

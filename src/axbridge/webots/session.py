@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 import sys
 import warnings
@@ -149,13 +148,9 @@ sessions: list[Session] = []  # at most one
 
 
 def current() -> Session:
-    """Return the process's session; without one, create it for the rig named by ``AXBRIDGE_RIG``."""
+    """Return the process's session, which `install` begins."""
     if not sessions:
-        name = os.environ.get("AXBRIDGE_RIG")
-        if not name:
-            hint = Remedy("run", "SCRIPT.py", rig="RIG", says="start it with {}, or set AXBRIDGE_RIG")
-            raise UsageError("no robot for this controller", hint)
-        sessions.append(Session(Rig.load(name)))
+        raise UsageError("no robot for this controller", Remedy("run", "SCRIPT.py", rig="RIG", says="start it with {}"))
     return sessions[0]
 
 
