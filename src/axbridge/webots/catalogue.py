@@ -62,23 +62,23 @@ def device_names(session: Session) -> Iterator[str]:
         yield f"{servo.name}_sensor"
         if servo.drive == "ideal":
             yield f"{servo.name}_brake"
-    yield from _sensor_classes(session)
+    yield from _sensor_devices(session)
     yield from session.rig.webots.devices
 
 
-def _sensor_classes(session: Session) -> dict[str, str]:
-    """Return the Webots class of each device that reads a sensor of the rig, by name; an IMU has three."""
-    classes = {}
+def _sensor_devices(session: Session) -> dict[str, tuple[str, SensorConfig]]:
+    """Return Webots class and sensor of each device that reads a sensor of the rig, by name; an IMU has three."""
+    devices = {}
     for sensor in session.rig.sensors:
-        classes[sensor.name] = next(kind for kind, reads in _READS.items() if sensor.kind in reads)
+        devices[sensor.name] = next(kind for kind, reads in _READS.items() if sensor.kind in reads), sensor
         if sensor.kind == "imu":
-            classes |= {sensor.name + suffix: kind for suffix, kind in _IMU_SUFFIXES.items()}
-    return classes
+            devices |= {sensor.name + suffix: (kind, sensor) for suffix, kind in _IMU_SUFFIXES.items()}
+    return devices
 
 
 def sensor_class(session: Session, name: str) -> str | None:
     """Return the Webots class of a sensor of the rig, or of one of an IMU's three devices; else None."""
-    return _sensor_classes(session).get(session.rig.webots.aliases.get(name, name))
+    return _sensor_devices(session).get(session.rig.webots.aliases.get(name, name), (None, None))[0]
 
 
 def sensor_behind(session: Session, kind: str, name: str) -> SensorConfig | None:
@@ -86,11 +86,10 @@ def sensor_behind(session: Session, kind: str, name: str) -> SensorConfig | None
 
     A GPS or a device of an IMU may have any name if the robot has only one.
     """
-    meant = session.rig.webots.aliases.get(name, name)
+    _, named = _sensor_devices(session).get(session.rig.webots.aliases.get(name, name), ("", None))
     able = [sensor for sensor in session.rig.sensors if sensor.kind in _READS[kind]]
-    for sensor in able:
-        if meant in {sensor.name, *(sensor.name + suffix for suffix in _IMU_SUFFIXES if sensor.kind == "imu")}:
-            return sensor
+    if named in able:
+        return named
     return able[0] if len(able) == 1 and able[0].kind in _ONLY_ONE else None
 
 
