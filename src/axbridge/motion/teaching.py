@@ -81,10 +81,10 @@ def soft(robot: Robot, joints: Collection[str] | None = None, stiffness: float =
         robot[name].set_available_torque(torques[name])
 
 
-def pose_key(robot: Robot, joints: Sequence[str], time: float = 1.0, name: str = "") -> Key:
-    """Return the present pose as a key that is reached in `time` s."""
+def pose_key(robot: Robot, joints: Sequence[str]) -> Key:
+    """Return the present pose as a key that is reached in one second."""
     positions = {joint: round(_within(robot, joint, robot[joint].position), _DIGITS) for joint in joints}
-    return Key(positions=positions, time=time, name=name)
+    return Key(positions=positions, time=1.0)
 
 
 class Capture:
