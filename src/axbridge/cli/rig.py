@@ -113,7 +113,7 @@ def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[int], on
     control = None if only else read_ros2_control(urdf)
     only = only if control is None or ids else control.servos
     turning = [joint for joint in read_tree(urdf, fixed_base=True).joints if not joint.linear]
-    joints = [joint for joint in turning if not only or joint.name in only]
+    joints = [joint for joint in turning if (joint.name in only if only else not joint.mimics)]
     if not joints:
         raise RigError(urdf, "", "has no joint that turns", "give a robot with revolute joints")
     if control is not None:
