@@ -29,7 +29,6 @@ from axbridge.comparison.tables import deviation_table, headline, provenance_tab
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Parameter, Rig, filled
-from axbridge.config.rig_check import check_rig
 from axbridge.config.toml_tables import shipped
 from axbridge.config.urdf import read_mesh, read_shapes, read_tree, with_checked_meshes
 from axbridge.errors import AxBridgeError, RigWarning
@@ -46,6 +45,7 @@ from axbridge.recording.import_wizard import GivenGoal
 from axbridge.recording.provenance import describe, rig_of
 from axbridge.recording.step_format import CYCLE, CYCLE_ROW, EVENTS, packed
 from axbridge.recording.stored import Message, MessageWriter, open_recording, write_recording
+from axbridge.robot.rig_check import check_rig
 from axbridge.state import SERVO_ROW
 from axbridge.virtual.control_table import ControlTable
 from tests.support.lerobot_dataset import write_dataset

@@ -6,13 +6,13 @@ import pytest
 import axbridge
 from axbridge.cli.verify import suited
 from axbridge.config.rig import Rig
-from axbridge.config.rig_check import check_rig, positive_directions
 from axbridge.config.rig_edit import copy_rig
 from axbridge.motion.gait import Gait, Walk
 from axbridge.motion.mirror import signs
 from axbridge.recording.provenance import describe, rig_of
 from axbridge.recording.recording import Recording
 from axbridge.robot.pose_check import impossible
+from axbridge.robot.rig_check import check_rig, positive_directions
 from axbridge.sim.body.inverse_dynamics import Body
 
 EYE = """<robot name="eye">

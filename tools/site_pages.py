@@ -220,8 +220,8 @@ def _option(option: Any) -> str:
 def _gallery() -> dict[str, str | bytes]:
     """A page with each rig drawn at its start, and its picture."""
     from axbridge.config.rig import FOLDER, Rig
-    from axbridge.config.rig_check import check_rig
     from axbridge.config.toml_tables import shipped_names
+    from axbridge.robot.rig_check import check_rig
 
     pages: dict[str, str | bytes] = {}
     lines = ["# All rigs, drawn", "", "Each robot as it stands at the start of a simulation.", ""]

@@ -10,9 +10,9 @@ import axbridge
 from axbridge.cli import options
 from axbridge.cli.app import HARDWARE, MISUSE, run
 from axbridge.config.rig import Rig
-from axbridge.config.rig_check import check_rig
 from axbridge.config.toml_tables import shipped
 from axbridge.motion.experiments import Options
+from axbridge.robot.rig_check import check_rig
 from tests.support.pty_line import PtyLine
 from tests.support.warm import serving
 

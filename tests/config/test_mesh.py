@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import trimesh
 
 from axbridge.config.urdf import read_mesh, with_checked_meshes
 from axbridge.errors import RigError
@@ -22,13 +23,7 @@ def stl(faces=FACES, corners=CORNERS):
 
 
 def text_stl():
-    facets = "\n".join(
-        "facet normal 0 0 1\nouter loop\n"
-        + "\n".join("vertex {} {} {}".format(*CORNERS[c]) for c in face)
-        + "\nendloop\nendfacet"
-        for face in FACES
-    )
-    return f"solid box\n{facets}\nendsolid box\n".encode()
+    return trimesh.Trimesh(CORNERS, FACES).export(file_type="stl_ascii").encode()
 
 
 def obj(sides=SIDES, start=1):

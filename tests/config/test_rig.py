@@ -12,10 +12,10 @@ import axbridge
 from axbridge.config.profile import FOLDER as PROFILES
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import FOLDER, Rig, rig_schema
-from axbridge.config.rig_check import check_rig
 from axbridge.config.toml_tables import find_toml, read_toml, shipped_names
 from axbridge.errors import ProfileError, RigError
 from axbridge.recording.provenance import describe
+from axbridge.robot.rig_check import check_rig
 
 GOOD = """
 name = "arm"

@@ -71,6 +71,16 @@ def test_a_joints_mounting_is_read_from_the_file(said, tmp_path):
     assert [(servo.zero, servo.direction) for servo in servos] == [(2048 - 978, -1), (2048, 1)]  # 1.5 rad
 
 
+@pytest.mark.parametrize(("control", "ids"), [("", [1]), (BY_JOINT, [11, 12])])
+@pytest.mark.filterwarnings("ignore:.*mimics:axbridge.errors.RigWarning")
+def test_a_joint_that_mimics_another_gets_a_servo_only_if_the_file_has_its_id(said, tmp_path, control, ids):
+    path = urdf(tmp_path, control)
+    follows = '<child link="arm2"/><mimic joint="j1"/>'
+    path.write_text(path.read_text().replace('<child link="arm2"/>', follows))
+    said("rig", "new", "made", "--urdf", path, "--profile", "xl430-w250")
+    assert [servo.id for servo in Rig.load(str(tmp_path / "made")).servos] == ids
+
+
 @pytest.mark.parametrize(
     ("control", "why"),
     [

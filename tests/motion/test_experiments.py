@@ -38,9 +38,6 @@ def test_a_recording_with_the_name_of_a_table_is_refused_before_anything_moves(t
     for seed in (-1, "x"):
         with pytest.raises(UsageError, match="a seed is a whole number"):
             axbridge.simulate(once, "bench_arm", engine="none", seed=seed)
-    for wrong in ({"angles": "x"}, {"duration": None}, {"amplitude": "x"}):
-        with pytest.raises(UsageError, match="must be a number"):
-            Options(**wrong)
 
 
 def test_step_and_fall_is_recorded_with_its_segments(tmp_path):
@@ -185,9 +182,21 @@ def test_an_angle_beyond_a_stop_of_the_urdf_is_refused_though_the_rig_has_no_lim
     assert check("stall", robot, "elbow_flex", beyond) == ("elbow_flex",)  # it needs a stop
 
 
-@pytest.mark.parametrize("wrong", [{"duration": 0.0}, {"amplitude": math.inf}, {"speed": -1.0}, {"duties": (0.5, 1.5)}])
-def test_invalid_option_values_are_refused(wrong):
-    with pytest.raises(UsageError, match=rf"{next(iter(wrong)).removesuffix('ies')}\S* .*is (not|negative)"):
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"duration": 0.0}, "duration 0 s is not positive"),
+        ({"amplitude": math.inf}, "amplitude inf is not finite"),
+        ({"speed": -1.0}, "speed .* is negative"),
+        ({"duties": (0.5, 1.5)}, "duty 1.5 is not above 0"),
+        *(
+            ({name: wrong}, "must be a number")
+            for name, wrong in {"angles": "x", "duration": None, "amplitude": "x"}.items()
+        ),
+    ],
+)
+def test_invalid_option_values_are_refused(wrong, words):
+    with pytest.raises(UsageError, match=words):
         Options(**wrong)
 
 

@@ -48,10 +48,21 @@ def test_joint_angles_give_the_requested_ankle_position_and_a_level_sole(lateral
 def test_a_rig_without_such_legs_is_refused_by_name():
     with pytest.raises(RigError, match="left_hip_twist: is missing: a robot needs it to walk"):
         Walk.of(Rig.load("bench_arm"), Gait())
-    with pytest.raises(UsageError, match="at least one"):
-        Gait(steps=0)
-    with pytest.raises(UsageError, match="turn = nan"):
-        Gait(turn=math.nan)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"steps": 0}, "at least one"),
+        ({"steps": 2.5}, "a walk of 2.5 steps"),
+        ({"turn": math.nan}, "turn = nan"),
+        ({"feedback": 1.0}, "a feedback of 1"),
+        ({"turn": "left"}, "turn of a walk must be a number, not 'left'"),
+    ],
+)
+def test_a_gait_with_an_impossible_figure_is_refused(wrong, words):
+    with pytest.raises(UsageError, match=words):
+        Gait(**wrong)
 
 
 def test_one_foot_at_a_time_leaves_the_ground_and_does_not_scrape():

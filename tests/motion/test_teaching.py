@@ -64,8 +64,12 @@ def test_teaching_without_motion_is_refused(robot):
         teach(robot, 0.3, ["tilt"])
     with pytest.raises(UnknownServo, match="tail"):
         teach(robot, 0.3, ["tail"])
-    with pytest.raises(UsageError, match="a stiffness of 2"):
-        teach(robot, 0.3, stiffness=2.0)
+    for wrong, words in ((2.0, "a stiffness of 2"), ("soft", "a stiffness must be a number")):
+        with pytest.raises(UsageError, match=words):
+            teach(robot, 0.3, stiffness=wrong)
+    for wrong, words in ((math.nan, "nothing was recorded"), ("3", "a time must be a number")):
+        with pytest.raises(UsageError, match=words):
+            teach(robot, wrong, ["tilt"])
 
 
 @pytest.mark.filterwarnings(

@@ -126,8 +126,6 @@ def test_feedback_without_an_imu_is_refused():
     rig = Rig.load("bioloid").model_copy(update={"sensors": ()})
     with axbridge.open(rig) as robot, pytest.raises(axbridge.UsageError, match="feedback needs an IMU"):
         walk(robot, Gait(feedback=0.5))
-    with pytest.raises(axbridge.UsageError, match="a feedback of 1"):
-        Gait(feedback=1.0)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import pytest
 import axbridge
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
-from axbridge.config.rig_check import positive_directions
 from axbridge.errors import BusTimeout, RigError, UsageError
 from axbridge.robot import calibration
 from axbridge.robot.calibration import NUDGE, TORQUE, Mounting, blinking, changes, check_whole, moved_most, nudge
+from axbridge.robot.rig_check import positive_directions
 from tests.support.waiting import run
 
 AX, MX = FirmwareProfile.load("ax-12a"), FirmwareProfile.load("mx-28")

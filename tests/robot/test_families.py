@@ -14,10 +14,10 @@ import pytest
 
 import axbridge
 from axbridge.config.rig import Rig
-from axbridge.config.rig_check import check_rig
 from axbridge.errors import ControlWarning, FeetechError, HardwareError, RigError, ServoFault, UnsupportedOperation
 from axbridge.errors import ErrorFlag as AxError
 from axbridge.robot.backend import open_sim
+from axbridge.robot.rig_check import check_rig
 from axbridge.robot.robot import Robot
 from axbridge.robot.safety.policies import hold
 from tests.support.ideal_world import Bench

@@ -13,7 +13,7 @@ import pytest
 
 import axbridge
 from axbridge.config.rig import Rig
-from axbridge.config.rig_check import check_rig
+from axbridge.robot.rig_check import check_rig
 from axbridge.robot.sensors import SerialImu, parsed
 from tests.support.robot_files import BOX
 from tests.support.waiting import run, until

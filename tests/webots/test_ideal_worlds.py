@@ -5,7 +5,6 @@ import math
 import pytest
 
 import axbridge
-from axbridge import RigError
 from tests.support.ideal_world import H, positions
 
 pytestmark = pytest.mark.slow
@@ -32,9 +31,11 @@ def joint(name, kind, parent, child, axis, z=0.0):
 def opened(tmp_path):
     robots = []
 
-    def make(*parts, gravity=9.81, drive='drive = "ideal"', **servos):
+    def make(*parts, gravity=9.81, **servos):
         (tmp_path / "w.urdf").write_text(f'<robot name="r">{heavy("base")}{"".join(parts)}</robot>')
-        rows = "".join(f'[[servo]]\nname = "{n}"\njoint = "{n}"\n{drive}\n{keys}\n' for n, keys in servos.items())
+        rows = "".join(
+            f'[[servo]]\nname = "{n}"\njoint = "{n}"\ndrive = "ideal"\n{keys}\n' for n, keys in servos.items()
+        )
         world = f'[world]\nurdf = "w.urdf"\ngravity = [0, 0, {-gravity}]\n[robot]\nbasic_time_step_ms = 32\n'
         (tmp_path / "w.toml").write_text(f'name = "w"\n{world}{rows}')
         robots.append(axbridge.open(tmp_path / "w.toml", backend="sim"))
@@ -115,8 +116,3 @@ def test_a_kinematic_joint_takes_its_torque_as_acceleration_and_stops_dead_also_
     servo.set_position(math.inf)
     servo.set_velocity(2.0)
     assert positions(robot, "flag", 40)[-1] == pytest.approx(0.6, abs=1e-6)  # a soft limit ends its endless turning
-
-
-def test_a_dynamixel_cannot_move_a_link_without_mass(opened):
-    with pytest.raises(RigError, match="no mass or inertia"):
-        opened(*FLAG, drive="id = 1", flag="")

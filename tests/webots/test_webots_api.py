@@ -298,23 +298,26 @@ def test_the_keyboard_gives_the_keys_of_a_step_under_its_newer_and_older_names_t
 
 @pytest.fixture
 def motion(controller, tmp_path, capsys):
-    """A motion from 0 to 0.4 and back in 200 ms, and how it is played: the targets of so many steps of 50 ms."""
+    """Load a motion, by default from 0 to 0.4 and back in 200 ms, and play it: the targets of so many steps of 50 ms."""
     robot = controller.Robot()
     motor = robot.getDevice("shoulder")
     file = tmp_path / "wave.motion"
-    file.write_text("#WEBOTS_MOTION,V1.0,shoulder,no\n00:00:000,A,0,1\n00:00:100,B,0.4,1\n00:00:200,C,0,1\n")
 
     def played(steps):
         return [round(motor.getTargetPosition(), 9) for _ in range(steps) if robot.step(50) == 0]
 
-    wave = controller.Motion(str(file))
-    assert 'motor "no" not found' in capsys.readouterr().err
-    assert wave.isValid()
-    return wave, played
+    def loaded(rows="00:00:000,A,0,1\n00:00:100,B,0.4,1\n00:00:200,C,0,1\n"):
+        file.write_text(f"#WEBOTS_MOTION,V1.0,shoulder,no\n{rows}")
+        wave = controller.Motion(str(file))
+        assert 'motor "no" not found' in capsys.readouterr().err
+        assert wave.isValid()
+        return wave, played
+
+    return loaded
 
 
 def test_a_motion_plays_once_stops_and_goes_to_a_time(motion):
-    wave, played = motion
+    wave, played = motion()
     assert (wave.getDuration(), wave.duration, wave.isOver()) == (200, 200, False)
     wave.play()
     assert played(3) == [0, 0.2, 0.4]
@@ -329,20 +332,15 @@ def test_a_motion_plays_once_stops_and_goes_to_a_time(motion):
 
 
 @pytest.mark.parametrize(("backwards", "last"), [(False, 0.0), (True, 0.2)])
-def test_a_motion_leaves_a_motor_alone_between_rows_of_which_one_has_a_star(controller, tmp_path, backwards, last):
-    robot = controller.Robot()
-    motor = robot.getDevice("shoulder")
-    file = tmp_path / "late.motion"
-    file.write_text("#WEBOTS_MOTION,V1.0,shoulder,no\n0,A,*,1\n100,B,0.4,1\n200,C,0,1\n300,D,*,1\n")
-    wave = controller.Motion(str(file))
+def test_a_motion_leaves_a_motor_alone_between_rows_of_which_one_has_a_star(motion, backwards, last):
+    wave, played = motion("0,A,*,1\n100,B,0.4,1\n200,C,0,1\n300,D,*,1\n")
     wave.setReverse(backwards)
     wave.play()
-    targets = [round(motor.getTargetPosition(), 9) for _ in range(7) if robot.step(50) == 0]
-    assert targets == [0, 0, 0, 0.2, last, last, last]
+    assert played(7) == [0, 0, 0, 0.2, last, last, last]
 
 
 def test_a_motion_loops_and_runs_backwards(motion):
-    wave, played = motion
+    wave, played = motion()
     wave.setReverse(True)
     wave.play()
     assert played(3) == [0, 0.2, 0.4]

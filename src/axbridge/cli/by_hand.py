@@ -13,8 +13,8 @@ from typing import Generic, TypeVar
 
 from axbridge import BusTimeout, Rig, Robot, UsageError
 from axbridge.cli.progress import Show
-from axbridge.config.rig_check import positive_directions
 from axbridge.robot.calibration import ENOUGH, TORQUE, VISIBLE, blinking, give_back, limits_of, moved_most, nudge
+from axbridge.robot.rig_check import positive_directions
 from axbridge.robot.watch import ServoLost, Watch
 
 YES, MOVE, SKIP, AGAIN, BACK, QUIT = "y", "w", "s", "r", "b", "q"

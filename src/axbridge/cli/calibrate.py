@@ -15,13 +15,13 @@ from axbridge.cli.exit import early_end, motors_after
 from axbridge.cli.options import Result, RigOption, servos_of, verb
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig, split_options
-from axbridge.config.rig_check import check_rig
 from axbridge.config.rig_edit import Value, edited
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import Remedy
 from axbridge.files import check_writable, replacing
 from axbridge.robot.calibration import ENOUGH, Mounting, changes, check_whole, rig_of_bus
 from axbridge.robot.open import open_robot
+from axbridge.robot.rig_check import check_rig
 
 
 @verb("--rig my_head --port /dev/ttyUSB0")

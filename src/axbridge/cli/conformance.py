@@ -10,7 +10,7 @@ from axbridge.cli.app import DONE, FAILED_CHECK
 from axbridge.cli.options import WRITES, Result, RigOption, lined_up, verb
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
-from axbridge.config.rig_check import refuse_unsound
+from axbridge.robot.rig_check import refuse_unsound
 from axbridge.testing.conformance import BAD, check_driver, write_junit
 from axbridge.testing.servo_bus import Timing
 

@@ -18,7 +18,6 @@ from axbridge.cli.progress import progress
 from axbridge.config.mjcf import find_mjcf, read_mjcf
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig, rig_schema, split_options
-from axbridge.config.rig_check import check_rig
 from axbridge.config.rig_edit import copy_rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.ros2_control import read_ros2_control
@@ -27,6 +26,7 @@ from axbridge.errors import Remedy, RigError, UsageError, plural
 from axbridge.file_reading import printable, refuse_other_kind
 from axbridge.files import check_new, write_whole
 from axbridge.robot.calibration import rig_of_scan
+from axbridge.robot.rig_check import check_rig
 from axbridge.sim.engines.choice import check_size, with_usual_engine
 
 rig = group("rig", __doc__)
@@ -113,7 +113,7 @@ def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[int], on
     control = None if only else read_ros2_control(urdf)
     only = only if control is None or ids else control.servos
     turning = [joint for joint in read_tree(urdf, fixed_base=True).joints if not joint.linear]
-    joints = [joint for joint in turning if not only or joint.name in only]
+    joints = [joint for joint in turning if (joint.name in only if only else not joint.mimics)]
     if not joints:
         raise RigError(urdf, "", "has no joint that turns", "give a robot with revolute joints")
     if control is not None:

@@ -15,11 +15,11 @@ from axbridge.cli.app import DONE, note
 from axbridge.cli.options import MEASURED, RigArgument, verb
 from axbridge.cli.progress import progress
 from axbridge.config.registers import MOST_OFFSET, OperatingMode
-from axbridge.config.rig_check import refuse_unsound
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import Remedy
 from axbridge.jit import LIGHTEN
 from axbridge.recording.import_arms import read_calibration
+from axbridge.robot.rig_check import refuse_unsound
 from axbridge.sim.bank_process import RemoteBank
 from axbridge.sim.engines.choice import with_usual_engine
 from axbridge.sim.support import supported

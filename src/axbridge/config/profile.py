@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from functools import cached_property, reduce
 from pathlib import Path
@@ -210,6 +210,12 @@ class FirmwareProfile(toml_tables.TomlTable):
         }
 
     @property
+    def listed(self) -> str:
+        """Return the names of the registers for a message; of numbered neighbours, as of Indirect Data, the first."""
+        numbers = {name: name.rpartition("_")[2] for name in self.registers}
+        return ", ".join(sorted(name for name, end in numbers.items() if not end.isdecimal() or end == "1"))
+
+    @property
     def eeprom_end(self) -> int:
         """Return the first RAM address."""
         return int(FAMILIES[self.protocol].addresses.TORQUE_ENABLE)
@@ -308,7 +314,7 @@ class FirmwareProfile(toml_tables.TomlTable):
         """
         if name in self.registers:
             return self.registers[name]
-        hint = f"{nearest(str(name), self.registers)}it has: {', '.join(_listed(self.registers))}"
+        hint = f"{nearest(str(name), self.registers)}it has: {self.listed}"
         raise ProfileError(self.path, f"registers.{name}", f"{self.name} has no such register", hint)
 
     @model_validator(mode="before")
@@ -359,20 +365,6 @@ class FirmwareProfile(toml_tables.TomlTable):
         if "WRITE" not in self.timing.reply_us:
             raise ValueError("timing.reply_us needs WRITE, which counts for every instruction not named")
         return self
-
-
-def _listed(names: Iterable[str]) -> list[str]:
-    """Return the names in order; numbered names are grouped: ``led_1 to led_4``."""
-    numbered: dict[str, list[int]] = {}
-    plain: list[str] = []
-    for name in names:
-        stem, _, number = name.rpartition("_")
-        if number.isdecimal():
-            numbered.setdefault(stem, []).append(int(number))
-        else:
-            plain.append(name)
-    ranges = (f"{stem}_{min(numbers)} to {stem}_{max(numbers)}" for stem, numbers in numbered.items())
-    return sorted((*plain, *ranges))
 
 
 def _neighbours(name: str, entry: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:

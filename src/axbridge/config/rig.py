@@ -458,8 +458,8 @@ class ServoSpec:
         for name, value in registers.items():
             register = profile.registers.get(name)
             if register is None:
-                known = ", ".join(sorted(profile.registers))
-                why, hint = f"{profile.name} has no such register", f"{nearest(name, profile.registers)}it has: {known}"
+                why = f"{profile.name} has no such register"
+                hint = f"{nearest(name, profile.registers)}it has: {profile.listed}"
             elif name in _NOT_A_SETTING:
                 why, hint = "this is no setting of a rig", _NOT_A_SETTING[name]
             elif name == "operating_mode" and value not in (modes := profile.operating_modes):

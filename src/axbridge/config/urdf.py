@@ -48,6 +48,7 @@ class JointFacts:
     high: float  # upper stop
     damping: float = 0.0  # from the URDF's `<dynamics>`, N·m·s/rad or N·s/m
     friction: float = 0.0  # dry friction from `<dynamics>`, N·m or N
+    mimics: bool = False  # whether it follows another joint, so that it has no motor
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def root_of(path: Path, text: str | None = None) -> ET.Element:
     """Return the root element of a URDF: of `text`, else of the file; raise RigError if it is no XML."""
     try:
         # the user's own file; ElementTree resolves no external entities
-        return ET.fromstring(regular(path).read_bytes() if text is None else text)  # noqa: S314
+        return ET.fromstring(regular(path).read_text("utf-8-sig") if text is None else text)  # noqa: S314
     except ET.ParseError as failure:
         raise RigError(path, "", f"not a readable URDF: {failure}", "give a valid URDF file") from failure
 
@@ -379,7 +380,7 @@ def _joint(path: Path, element: ET.Element) -> tuple[int, JointFacts | None]:
     )
     if min(damping, friction) < 0:
         raise RigError(path, name, "its <dynamics> has a negative figure", "no joint gains energy: make it positive")
-    return _KINDS[kind], JointFacts(name, kind == "prismatic", low, high, damping, friction)
+    return _KINDS[kind], JointFacts(name, kind == "prismatic", low, high, damping, friction, leader is not None)
 
 
 def _axis(path: Path, element: ET.Element) -> FloatArray:

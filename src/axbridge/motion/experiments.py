@@ -197,7 +197,8 @@ class Options:
             checked[name] = tuple(checks.number(value, f"one of the {name}") for value in np.ravel(getattr(self, name)))
         checked["amplitude"] = None if self.amplitude is None else checks.number(self.amplitude, "an amplitude")
         checked["source"] = None if self.source is None else opened(self.source)
-        self.__dict__.update(checked)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)  # because the object is frozen
         for name, value in (("amplitude", self.amplitude or 0.0), *(("angle", angle) for angle in self.angles)):
             if not math.isfinite(value):
                 raise UsageError(f"{name} {value:g} is not finite", "give degrees")

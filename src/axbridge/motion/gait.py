@@ -19,6 +19,7 @@ from axbridge.config.rig import Rig
 from axbridge.config.urdf import Tree
 from axbridge.errors import RigError, UsageError, require
 from axbridge.rotations import about
+from axbridge.servo import checks
 from axbridge.servo.steady import goal_offset
 from axbridge.sim.body.inverse_dynamics import BaseMotion, Carrier, carried, wrenches
 from axbridge.sim.body.kinematics import posed
@@ -249,10 +250,10 @@ class Gait:
     feedback: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise UsageError(f"a walk of {self.steps} steps", "take at least one")
+        if not isinstance(self.steps, int | np.integer) or self.steps < 1:
+            raise UsageError(f"a walk of {self.steps} steps", "take at least one, and a whole number of them")
         for name, value in vars(self).items():
-            if not math.isfinite(value):
+            if not math.isfinite(checks.number(value, f"{name} of a walk")):
                 raise UsageError(f"a walk with {name} = {value:g}", "give a finite number")
         for what, value, unit in (("period", self.period, "s"), ("step height", self.step_height, "m")):
             if not value > 0:

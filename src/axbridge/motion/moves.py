@@ -23,6 +23,7 @@ from axbridge.config.toml_tables import Misfit, TomlTable, validate
 from axbridge.errors import MoveError, Remedy, UsageError, plural
 from axbridge.file_reading import check_format, reading, refuse_other_kind, regular
 from axbridge.files import write_whole
+from axbridge.servo import checks
 
 FARTHEST = 1e4  # rad or m: largest position of a joint
 LONGEST = 1e6  # s, eleven days: longest time of a move
@@ -328,7 +329,7 @@ class Move(TomlTable):
         Raises:
             UsageError: a factor that is not positive and finite.
         """
-        if not 0 < factor < math.inf:
+        if not 0 < checks.number(factor, "a factor") < math.inf:
             raise UsageError(f"a factor of {factor:g} is not positive and finite", "2 is twice as long")
         pages = {name: page.model_copy(update={"rate": page.rate / factor}) for name, page in self.pages.items()}
         return self.model_copy(update={"pages": pages})
@@ -395,7 +396,7 @@ class Move(TomlTable):
         Raises:
             UsageError: as for `single`; a share outside 0..1, or different joints.
         """
-        if not 0 <= share <= 1:
+        if not 0 <= checks.number(share, "a share") <= 1:
             raise UsageError(f"a share of {share:g} is not between 0 and 1", "0.5 is half and half")
         own_page, other_page = self.single, other.single
         if set(own_page.joints) != set(other_page.joints):

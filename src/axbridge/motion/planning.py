@@ -108,13 +108,12 @@ def check(move: Move, pages: Sequence[str], bounds: Mapping[str, Bounds], beyond
 class _PathStep:
     """A key with its times, before the trajectories are computed."""
 
-    name: str  # of the page
     page: Page
     law: Law
     positions: Mapping[str, float]
     duration: float
     pause: float
-    last: bool  # whether it is the last of a page's round
+    ends: str | None  # name of the page, if this step is the last of its round
 
 
 def plan(
@@ -141,8 +140,8 @@ def plan(
         rate = page.rate * pace
         for number, key in enumerate(page.keys, 1):
             within = {joint: bounds[joint].clip(angle) for joint, angle in key.positions.items()}
-            last = number == len(page.keys)
-            steps.append(_PathStep(name, page, page.interpolation, within, key.time / rate, key.pause / rate, last))
+            ends = name if number == len(page.keys) else None
+            steps.append(_PathStep(page, page.interpolation, within, key.time / rate, key.pause / rate, ends))
     if not steps:
         raise UsageError("there are no poses to play", "choose another page")
     first, alone = steps[0], None
@@ -168,8 +167,8 @@ def plan(
             eased = eased or time
             time += step.pause
             pose.update(step.positions)
-            if step.last:
-                rounds.append(PageEnd(time, step.name))
+            if step.ends is not None:
+                rounds.append(PageEnd(time, step.ends))
     slowest = max(slow, key=lambda joint: joint.wanted / joint.top, default=None)
     return Plan(tuple(parts), tuple(rounds), eased, time, dict(first.positions), loop, nominal, slowest)
 

@@ -14,6 +14,7 @@ from axbridge.motion.planning import Bounds, Plan, check, plan, reachable
 from axbridge.robot.robot import FOLLOWS, Robot, path_start
 from axbridge.robot.simulation import hold_up
 from axbridge.robot.watch import Watch
+from axbridge.servo import checks
 
 _RISE = 1.5  # s in which a free simulated robot is put on its feet
 _STAND = 0.5  # s that it then stands before the move continues
@@ -67,7 +68,7 @@ def play(
             then.
         BusError: a servo failed or was lost during the play.
     """
-    if not 0 < pace < math.inf:
+    if not 0 < checks.number(pace, "a pace") < math.inf:
         raise UsageError(f"a pace of {pace:g} is not positive and finite", "1 is as the move says")
     start = move.start if page is None else move.find(page)
     if joints is not None:

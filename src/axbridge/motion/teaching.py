@@ -14,6 +14,7 @@ from axbridge.errors import UsageError
 from axbridge.motion.moves import Key, Move, Page
 from axbridge.robot.robot import Robot
 from axbridge.robot.watch import Watch
+from axbridge.servo import checks
 from axbridge.state import ServoState, StepReport
 
 _REST = 0.0105  # rad, two counts of an AX-12: a smaller change counts as rest
@@ -46,7 +47,7 @@ def chosen(robot: Robot, joints: Collection[str] | None) -> tuple[str, ...]:
 @contextmanager
 def soft(robot: Robot, joints: Collection[str] | None = None, stiffness: float = 0.0) -> Iterator[tuple[str, ...]]:
     """Make joints soft inside the block, while the others hold; `stiffness` is their share of the torque, 0 = off."""
-    if not 0 <= stiffness <= 1:
+    if not 0 <= checks.number(stiffness, "a stiffness") <= 1:
         raise UsageError(f"a stiffness of {stiffness:g} is not between 0 and 1", "0 is limp, 1 all the torque")
     names, servos = chosen(robot, joints), robot.driven()
     for name, servo in servos.items():  # these first, so that the robot does not sink when the others go limp
@@ -80,10 +81,10 @@ def soft(robot: Robot, joints: Collection[str] | None = None, stiffness: float =
         robot[name].set_available_torque(torques[name])
 
 
-def pose_key(robot: Robot, joints: Sequence[str], time: float = 1.0, name: str = "") -> Key:
-    """Return the present pose as a key that is reached in `time` s."""
+def pose_key(robot: Robot, joints: Sequence[str]) -> Key:
+    """Return the present pose as a key that is reached in one second."""
     positions = {joint: round(_within(robot, joint, robot[joint].position), _DIGITS) for joint in joints}
-    return Key(positions=positions, time=time, name=name)
+    return Key(positions=positions, time=1.0)
 
 
 class Capture:
@@ -153,9 +154,10 @@ def teach(robot: Robot, seconds: float, joints: Collection[str] | None = None, s
         UnknownServo: the robot has no such joint.
         BusError: a servo failed or was lost.
     """
+    end = checks.number(seconds, "a time") - 1e-9
     with soft(robot, joints, stiffness) as names:
         capture = Capture(robot, names)
-        capture.run(lambda passed: passed >= seconds - 1e-9)
+        capture.run(lambda passed: not passed < end)  # NaN ends it, too
     return capture.taught()
 
 

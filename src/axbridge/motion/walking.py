@@ -147,7 +147,7 @@ class Steering:
 _RISE = 1.5  # s, at least, in which torque rises and the joints reach the first pose
 _RISING_SPEED = 1.5  # rad/s, at most, while getting up
 _WEAK = 0.1  # share of the torque at the start of getting up
-_WAIT = {"sim": 0.5}  # s between the first pose and the first step
+_WAIT = 0.5  # s between the first pose and the first step
 _REAL_WAIT = 3.0  # s: the user has to put a real robot on its feet
 _AFTER = 0.6  # s on both feet after the last step
 _IN_THE_AIR = 0.5  # share of the torque for legs that do not carry the robot
@@ -217,7 +217,7 @@ class _Walker:
     ) -> None:
         self._robot, self._path, self._progress = robot, path, progress
         self._torque = _IN_THE_AIR if hanging else 1.0
-        self._wait = _WAIT["sim"] if hanging else _WAIT.get(robot.backend, _REAL_WAIT)
+        self._wait = _WAIT if hanging or robot.backend == "sim" else _REAL_WAIT
         self._log: RobotRecorder | None = None
         self._period = robot.basic_time_step / 1000
         servo_of = {config.joint: config.name for config in robot.rig.servos}

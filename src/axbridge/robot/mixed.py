@@ -33,11 +33,11 @@ from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import GROUP_READS, Instruction
 from axbridge.config.rig import Rig
-from axbridge.config.rig_check import refuse_unsound
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import AxBridgeError, BusError, RigWarning, UnknownServo, UsageError, install
 from axbridge.jit import COMPILED, LIGHTEN
 from axbridge.robot.backend import Backend, call_all, open_real
+from axbridge.robot.rig_check import refuse_unsound
 from axbridge.robot.twin.twin import BY_HAND, Shadow
 from axbridge.servo.columns import State
 from axbridge.sim.bank import ServoBank

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from axbridge.config.rig import Rig
-from axbridge.config.rig_check import refuse_unsound
 from axbridge.errors import UsageError, nearest
 from axbridge.robot.backend import Backend, open_sim
 from axbridge.robot.mixed import open_mixed
+from axbridge.robot.rig_check import refuse_unsound
 from axbridge.robot.robot import Robot
 from axbridge.robot.twin.twin import open_twin
 from axbridge.servo import checks

@@ -62,23 +62,23 @@ def device_names(session: Session) -> Iterator[str]:
         yield f"{servo.name}_sensor"
         if servo.drive == "ideal":
             yield f"{servo.name}_brake"
-    for sensor in session.rig.sensors:
-        yield sensor.name
-        if sensor.kind == "imu":
-            yield from (sensor.name + suffix for suffix in _IMU_SUFFIXES)
+    yield from _sensor_devices(session)
     yield from session.rig.webots.devices
+
+
+def _sensor_devices(session: Session) -> dict[str, tuple[str, SensorConfig]]:
+    """Return Webots class and sensor of each device that reads a sensor of the rig, by name; an IMU has three."""
+    devices = {}
+    for sensor in session.rig.sensors:
+        devices[sensor.name] = next(kind for kind, reads in _READS.items() if sensor.kind in reads), sensor
+        if sensor.kind == "imu":
+            devices |= {sensor.name + suffix: (kind, sensor) for suffix, kind in _IMU_SUFFIXES.items()}
+    return devices
 
 
 def sensor_class(session: Session, name: str) -> str | None:
     """Return the Webots class of a sensor of the rig, or of one of an IMU's three devices; else None."""
-    name = session.rig.webots.aliases.get(name, name)
-    kinds = {sensor.name: sensor.kind for sensor in session.rig.sensors}
-    if name in kinds:
-        return next(kind for kind, reads in _READS.items() if kinds[name] in reads)
-    for suffix, kind in _IMU_SUFFIXES.items():
-        if kinds.get(name.removesuffix(suffix)) == "imu" and name.endswith(suffix):
-            return kind
-    return None
+    return _sensor_devices(session).get(session.rig.webots.aliases.get(name, name), (None, None))[0]
 
 
 def sensor_behind(session: Session, kind: str, name: str) -> SensorConfig | None:
@@ -86,11 +86,10 @@ def sensor_behind(session: Session, kind: str, name: str) -> SensorConfig | None
 
     A GPS or a device of an IMU may have any name if the robot has only one.
     """
-    meant = session.rig.webots.aliases.get(name, name)
+    _, named = _sensor_devices(session).get(session.rig.webots.aliases.get(name, name), ("", None))
     able = [sensor for sensor in session.rig.sensors if sensor.kind in _READS[kind]]
-    for sensor in able:
-        if meant in {sensor.name, *(sensor.name + suffix for suffix in _IMU_SUFFIXES if sensor.kind == "imu")}:
-            return sensor
+    if named in able:
+        return named
     return able[0] if len(able) == 1 and able[0].kind in _ONLY_ONE else None
 
 

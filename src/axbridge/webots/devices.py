@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, TypeVar
 
 from axbridge.webots import catalogue
-from axbridge.webots.session import current, is_negative, say
+from axbridge.webots.session import Sampler, current, is_negative, say
 
 Owner = TypeVar("Owner")
 
@@ -42,6 +42,11 @@ def newer_names(names: str) -> Callable[[type[Owner]], type[Owner]]:
     return named
 
 
+def fact(path: str) -> Callable[[Any], Any]:
+    """Return a method that returns the attribute at a dotted path from its object."""
+    return lambda own: attrgetter(path)(own)  # noqa: PLW0108 - only functions become methods
+
+
 class Node:
     """Node type numbers of Webots R2025a, as `Node.ROTATIONAL_MOTOR`."""
 
@@ -56,14 +61,12 @@ for _number, _name in enumerate(_NODES.split(), start=34):
 class Device:
     """A device with a name."""
 
+    _model = ""  # a rig has no models of devices
+
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def getName(self) -> str:
-        return self._name
-
-    def getModel(self) -> str:
-        return ""
+    getName, getModel = fact("_name"), fact("_model")
 
     def getNodeType(self) -> int:
         return int(getattr(Node, self._kind(), Node.NO_NODE))
@@ -74,6 +77,8 @@ class Device:
 
 class Sensor(Device):
     """A device with a sampling period, ms; enabled when constructed by name, but not by `getDevice`."""
+
+    _sampler: Sampler[Any]
 
     def __init__(self, name: str, sampling_period: int | None = None, *, registered: bool = False) -> None:
         super().__init__(name)
@@ -88,11 +93,10 @@ class Sensor(Device):
     def disable(self) -> None:
         self._enable(0)
 
-    def getSamplingPeriod(self) -> int:
-        raise NotImplementedError
+    getSamplingPeriod = fact("_sampler.period")
 
     def _enable(self, period: int) -> None:
-        raise NotImplementedError
+        self._sampler.enable(period, current().robot.time)
 
     sampling_period = property(lambda own: own.getSamplingPeriod(), lambda own, ms: own.enable(ms or 0))
 
@@ -157,14 +161,11 @@ class AbsentDevice(Sensor):
 
     def __init__(self, name: str = "", sampling_period: int | None = None, *, registered: bool = True) -> None:  # noqa: ARG002
         Device.__init__(self, name)
-        self._period = 0
-
-    def getSamplingPeriod(self) -> int:
-        return self._period
+        self._sampler = Sampler()
 
     def _enable(self, period: int) -> None:
         self._say()
-        self._period = period
+        self._sampler.period = period
 
     def _say(self) -> None:
         kind = type(self).__name__
@@ -188,9 +189,7 @@ class LED(AbsentDevice):
         self._say()
         self._value = value
 
-    def get(self) -> int:
-        return self._value
-
+    get = fact("_value")
     value = property(get, lambda lamp, value: lamp.set(value))
 
 
@@ -219,19 +218,16 @@ class _BodySensor(AbsentDevice):
     def __init__(self, name: str = "", sampling_period: int | None = None, *, registered: bool = False) -> None:
         super().__init__(name)
         self._config = catalogue.sensor_behind(current(), type(self).__name__, name)
-        sensor = "" if self._config is None else self._config.name
-        self._sampler = current().sampler(name, "", lambda robot: robot.sensors.get(sensor))
         if self._config is not None:
+            sensor = self._config.name
+            self._sampler = current().sampler(name, "", lambda robot: robot.sensors.get(sensor))
             Sensor.__init__(self, name, sampling_period, registered=registered)
-
-    def getSamplingPeriod(self) -> int:
-        return super().getSamplingPeriod() if self._config is None else self._sampler.period
 
     def _enable(self, period: int) -> None:
         if self._config is None:
             super()._enable(period)
         else:
-            self._sampler.enable(period, current().robot.time)
+            Sensor._enable(self, period)  # noqa: SLF001 - its own
 
     def _read(self, method: str, part: Callable[[Any], Any]) -> Any:
         """Return a part of the latest sample, or without one the value of an absent device."""
@@ -288,9 +284,7 @@ class GPS(_BodySensor):
     def getSpeed(self) -> float:
         return float(self._read("getSpeed", lambda sample: math.hypot(*sample.speed)))
 
-    def getCoordinateSystem(self) -> int:
-        return self.LOCAL
-
+    getCoordinateSystem = fact("LOCAL")
     value = property(getValues)
 
 
@@ -316,9 +310,7 @@ class DistanceSensor(_BodySensor):
     """Distance to the floor along the sensor's x axis, m; its range if the beam does not reach the floor."""
 
     GENERIC, INFRA_RED, SONAR, LASER = 0, 1, 2, 3
-
-    def getType(self) -> int:
-        return self.GENERIC
+    getType = fact("GENERIC")
 
     def getValue(self) -> float:
         return float(self._read("getValue", attrgetter("distance")))

@@ -63,7 +63,7 @@ class _JointDevice(Device):
         servo = self._native
         return missing if servo is None else getattr(servo, reading)
 
-    def _sampler(self, quantity: _Quantity) -> Sampler[float]:
+    def _sampler_of(self, quantity: _Quantity) -> Sampler[float]:
         """Return the sampler of a quantity of the servo; a disabled one for a missing joint."""
         servo = self._native
         if servo is None:
@@ -82,20 +82,10 @@ class _JointDevice(Device):
         if servo is not None and not is_negative(self._name, period):
             if quantity == "torque" and period and servo.capabilities["torque_feedback"] == "emulated":
                 current().say_once(f"Warning: {self._name}: servo {servo.name!r} {EMULATION['torque_feedback']}")
-            self._sampler(quantity).enable(period, current().robot.time)
+            self._sampler_of(quantity).enable(period, current().robot.time)
 
     def getType(self) -> int:
         return self.LINEAR if self._ask("type") == "linear" else self.ROTATIONAL
-
-    def _other(self, kind: Kind) -> Any:
-        """Return another device of the joint by its name: a new object each time, with sensors disabled."""
-        servo = self._native
-        if servo is None or (kind == "brake" and not servo.has_brake):
-            return None
-        name = own_name(current(), kind, servo.name)
-        if kind == "motor":
-            return Motor(name)
-        return Brake(name) if kind == "brake" else PositionSensor(name, registered=True)
 
 
 def _getter(reading: str, missing: float = 0.0) -> Callable[[Any], float]:
@@ -109,8 +99,18 @@ def _getter(reading: str, missing: float = 0.0) -> Callable[[Any], float]:
 
 
 def _device(kind: Kind) -> Callable[[Any], Any]:
-    """Return a method that returns another device of the joint."""
-    return lambda device: device._other(kind)  # noqa: SLF001 - as above
+    """Return a method that returns another device of the joint: a new object each time, with sensors disabled."""
+
+    def other(device: Any) -> Any:
+        servo = device._native  # noqa: SLF001 - as above
+        if servo is None or (kind == "brake" and not servo.has_brake):
+            return None
+        name = own_name(current(), kind, servo.name)
+        if kind == "sensor":
+            return PositionSensor(name, registered=True)
+        return Motor(name) if kind == "motor" else Brake(name)
+
+    return other
 
 
 def _sampling(quantity: _Quantity) -> _Sampling:
@@ -118,8 +118,8 @@ def _sampling(quantity: _Quantity) -> _Sampling:
     return (
         lambda device, samplingPeriod: device._sample_every(quantity, int(samplingPeriod)),  # noqa: SLF001
         lambda device: device._sample_every(quantity, 0),  # noqa: SLF001
-        lambda device: device._sampler(quantity).period,  # noqa: SLF001
-        lambda device: device._sampler(quantity).value,  # noqa: SLF001
+        lambda device: device._sampler_of(quantity).period,  # noqa: SLF001
+        lambda device: device._sampler_of(quantity).value,  # noqa: SLF001
     )
 
 
@@ -192,10 +192,10 @@ class PositionSensor(Sensor, _JointDevice):
         self._sample_every("position", period)
 
     def getSamplingPeriod(self) -> int:
-        return self._sampler("position").period
+        return self._sampler_of("position").period
 
     def getValue(self) -> float:
-        sampler = self._sampler("position")
+        sampler = self._sampler_of("position")
         if not sampler.period:
             self._say_disabled("getValue")
         return sampler.value

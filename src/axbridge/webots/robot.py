@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
 from axbridge.webots import catalogue
-from axbridge.webots.devices import DEVICES, AbsentDevice, AbsentNode, newer_names
+from axbridge.webots.devices import DEVICES, AbsentDevice, AbsentNode, fact, newer_names
 from axbridge.webots.joints import Brake, Motor, PositionSensor, Servo
 from axbridge.webots.keyboard import Keyboard
 from axbridge.webots.session import Sampler, current, is_negative, say
@@ -18,11 +16,6 @@ _DEPRECATED = (  # robot.getMotor(name), and so on
     "Motor PositionSensor Brake LED Accelerometer Gyro InertialUnit TouchSensor Altimeter Camera Compass Connector"
     " Display DistanceSensor Emitter GPS Lidar LightSensor Pen Radar RangeFinder Receiver Skin Speaker"
 )
-
-
-def _fact(path: str) -> Callable[[Any], Any]:
-    """Return a method that returns the attribute at a dotted path from the robot."""
-    return lambda robot: attrgetter(path)(robot)  # noqa: PLW0108 - only functions become methods
 
 
 @newer_names("project_path world_path supervisor synchronization")
@@ -103,7 +96,7 @@ class Robot:
     def getNumberOfDevices(self) -> int:
         return len(self.devices)
 
-    getKeyboard, getMouse, getJoystick = map(_fact, ("keyboard", "mouse", "joystick"))
+    getKeyboard, getMouse, getJoystick = map(fact, ("keyboard", "mouse", "joystick"))
 
     # ---- time
 
@@ -135,13 +128,13 @@ class Robot:
         self._began = False
         return self.step(self._half)
 
-    getBasicTimeStep, getTime = _fact("_session.time_step"), _fact("_session.robot.time")
+    getBasicTimeStep, getTime = fact("_session.time_step"), fact("_session.robot.time")
 
     # ---- facts
 
-    getName, getModel = _fact("_session.rig.name"), _fact("_session.rig.webots.model")
-    getSynchronization, getCustomData = _fact("_session.rig.webots.synchronization"), _fact("_custom_data")
-    getMode = _fact("_session.robot.mode")  # MODE_CROSS_COMPILATION is a real robot
+    getName, getModel = fact("_session.rig.name"), fact("_session.rig.webots.model")
+    getSynchronization, getCustomData = fact("_session.rig.webots.synchronization"), fact("_custom_data")
+    getMode = fact("_session.robot.mode")  # MODE_CROSS_COMPILATION is a real robot
     mode = property(getMode)
 
     def setCustomData(self, data: str) -> None:
@@ -187,8 +180,8 @@ class Robot:
     def batterySensorDisable(self) -> None:
         self._battery.enable(0, 0.0)
 
-    batterySensorGetSamplingPeriod = _fact("_battery.period")
-    batterySensorGetValue = _fact("_battery.value")  # J; -1.0 = no battery, or no sample yet
+    batterySensorGetSamplingPeriod = fact("_battery.period")
+    batterySensorGetValue = fact("_battery.value")  # J; -1.0 = no battery, or no sample yet
 
     def _set_battery_period(self, period: int | None) -> None:
         self.batterySensorEnable(int(self._session.time_step) if period is None else period)

@@ -27,7 +27,7 @@ from axbridge.config.urdf import (
     with_checked_meshes,
 )
 from axbridge.errors import ErrorFlag, ProfileError, RigError, UnsupportedOperation, listed
-from axbridge.rotations import about
+from axbridge.sim.body.kinematics import Posed, posed
 
 _LISTED = ("profile", "model", "zero", "direction")  # keys whose defaults `check` lists
 _SIDES = ("the front", "the left", "above", "behind", "the right", "below")  # sides in direction of x, y, z, -x, -y, -z
@@ -180,19 +180,20 @@ def _floor_mistakes(rig: Rig, tree: Tree) -> Iterable[RigError]:
         hint = f"give the feet one, such as <collision><geometry>{box}</geometry></collision>, or fixed_base = true"
         yield RigError(rig.urdf_path(), tree.links[0], why, hint)
         return
-    turned, place = _frames(tree, tree.pose(rig.start))
-    lowest, link = min((_lowest(tree, shape, turned, place), shape.link) for shape in shapes)
+    at_start = posed(tree, tree.pose(rig.start)[None])
+    lowest, link = min((_lowest(tree, shape, at_start), shape.link) for shape in shapes)
     if (depth := -lowest - rig.world.base_height) > _IN_FLOOR:
         why = f"link {link!r} starts {depth * 1000:.0f} mm inside the floor"
         line = f"write base_height = {math.ceil((rig.world.base_height + depth) * 1e4 - 1e-3) / 1e4:g}"
         yield RigError(rig.path, "world.base_height", why, line)
 
 
-def _lowest(tree: Tree, shape: Shape, turned: list[FloatArray], place: list[FloatArray]) -> float:
+def _lowest(tree: Tree, shape: Shape, where: Posed) -> float:
     """Return the height of the lowest point of a shape above the base's frame, m."""
     link = tree.links.index(shape.link)
-    up = (turned[link] @ shape.turn)[2]  # z components of its axes
-    centre = float((place[link] + turned[link] @ shape.place)[2])
+    turned = where.turn[link, 0]
+    up = (turned @ shape.turn)[2]  # z components of its axes
+    centre = float((where.place[link, 0] + turned @ shape.place)[2])
     if shape.kind == "mesh":
         assert shape.file is not None
         return centre + float((read_mesh(shape.file).corners * shape.size @ up).min())
@@ -201,21 +202,6 @@ def _lowest(tree: Tree, shape: Shape, turned: list[FloatArray], place: list[Floa
     radius, length = (*shape.size, 0.0)[:2]
     flat = math.hypot(up[0], up[1]) if shape.kind == "cylinder" else 1.0
     return centre - abs(float(up[2])) * length / 2 - radius * flat
-
-
-def _frames(tree: Tree, pose: FloatArray) -> tuple[list[FloatArray], list[FloatArray]]:
-    """Return rotation and position of each link's frame in the base's frame, with the joints at `pose` (rad or m)."""
-    turned, place = [np.eye(3)], [np.zeros(3)]
-    for link in range(1, len(tree.links)):
-        parent, axis, dof = tree.parent[link], tree.axis[link], tree.dof[link]
-        at, turn = place[parent] + turned[parent] @ tree.place[link], turned[parent] @ tree.turn[link]
-        if tree.kind[link] == SLIDES:
-            at = at + turn @ axis * pose[dof]
-        elif tree.kind[link] == TURNS:
-            turn = turn @ about(axis, np.array([pose[dof]]))[0]
-        turned.append(turn)
-        place.append(at)
-    return turned, place
 
 
 def positive_directions(rig: Rig) -> dict[str, str]:
@@ -227,19 +213,18 @@ def positive_directions(rig: Rig) -> dict[str, str]:
     if rig.world is None:
         return {}
     tree = rig.tree()
-    turned, place = _frames(tree, tree.pose({}))
-    mass = tree.mass.copy()
-    moment = np.array([tree.mass[link] * (place[link] + turned[link] @ tree.centre[link]) for link in range(len(mass))])
+    where, mass = posed(tree, tree.pose({})[None]), tree.mass.copy()
+    moment = mass[:, None] * where.centres[:, 0]
     for link in range(len(mass) - 1, 0, -1):  # parents have lower indices
         mass[tree.parent[link]] += mass[link]
         moment[tree.parent[link]] += moment[link]
     directions = {}
     for link in range(1, len(tree.links)):
         if tree.kind[link] != FIXED:
-            axis = turned[link] @ tree.axis[link]
+            axis = where.axis[link, 0]
             side, share = _side_of(axis)
             seen = _SIDES[side] if share >= _SIDE_COSINE else "where ({:.2g}, {:.2g}, {:.2g}) points".format(*axis)
-            moves = np.cross(axis, moment[link] / mass[link] - place[link]) if mass[link] else np.zeros(3)
+            moves = np.cross(axis, moment[link] / mass[link] - where.place[link, 0]) if mass[link] else np.zeros(3)
             goes, share = _side_of(moves)
             shown = tree.kind[link] == TURNS and share >= _SIDE_COSINE and np.linalg.norm(moves) >= _LEVER
             directions[tree.joints[tree.dof[link]].name] = f"counter-clockwise, seen from {seen}" + (
