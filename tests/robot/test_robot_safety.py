@@ -18,7 +18,7 @@ import pytest
 import axbridge
 from axbridge.bus.serial import SerialBus
 from axbridge.config.rig import Rig
-from axbridge.errors import BusError, BusTimeout, ControlWarning, PortError, RobotStopped, UsageError
+from axbridge.errors import BusError, BusTimeout, ControlWarning, PortError, RobotStopped, ServoFault, UsageError
 from axbridge.robot import connection
 from axbridge.robot import robot as robot_module
 from axbridge.robot.safety import net
@@ -292,6 +292,12 @@ def test_open_reads_each_position_or_names_the_servo_that_does_not_answer(line, 
         with opened(line) as robot:
             assert np.isfinite(robot.positions).all()
             assert len(states) > lost
+
+
+def test_open_names_a_servo_that_refuses_to_return_its_limits(line):
+    line.mishap = lambda packet: 0x08 if packet[:2] == (2, 2) and packet[2][0] == 6 else "ok"  # from CW angle limit on
+    with pytest.raises(ServoFault, match="servo 2.*no register at address 6"):
+        opened(line)
 
 
 def test_a_robot_survives_an_unplugged_adapter(line, caplog):

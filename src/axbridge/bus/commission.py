@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -22,11 +22,16 @@ UNLOCK = "switch the supply of the servo off and on: nothing else ends the lock"
 
 def read_register(bus: Bus, id: int, register: Register) -> int:
     """Read the value of one register."""
-    reply = bus.read(id, register.address, register.size)
-    if len(reply.data) != register.size:
-        error = bus.protocol(id).error(reply.error)
-        raise ServoFault(id, error, f"it has no register at address {register.address}")
-    return register.decode(reply.data)
+    return read_registers(bus, id, [register])[0]
+
+
+def read_registers(bus: Bus, id: int, registers: Sequence[Register]) -> list[int]:
+    """Read the values of registers that are close together by one READ; raise ServoFault if the servo refuses it."""
+    first, end = min(each.address for each in registers), max(each.end for each in registers)
+    reply = bus.read(id, first, end - first)
+    if len(reply.data) != end - first:
+        raise ServoFault(id, bus.protocol(id).error(reply.error), f"it has no register at address {first}")
+    return [each.decode(reply.data[each.address - first : each.end - first]) for each in registers]
 
 
 def answers_ping(bus: Bus, id: int, *, damaged: bool = False) -> bool:

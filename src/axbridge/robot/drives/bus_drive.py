@@ -14,7 +14,7 @@ from numbers import Integral
 from typing import Any, Literal
 
 from axbridge.bus.base import RESTORE, Bus
-from axbridge.bus.commission import apply_registers, read_register, refuse_locked
+from axbridge.bus.commission import apply_registers, read_register, read_registers, refuse_locked
 from axbridge.bus.cycle import CycleServo, Goal
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.model import ServoModel
@@ -175,12 +175,7 @@ class BusDrive:
     def _read_block(self, *names: str) -> dict[str, int]:
         """Read registers that are close together by one READ: a simulated robot is limp during this time."""
         registers = [self.profile.register(name) for name in names]
-        first, end = min(each.address for each in registers), max(each.end for each in registers)
-        data = self.bus.read(self.id, first, end - first).data
-        return {
-            name: each.decode(data[each.address - first : each.end - first])
-            for name, each in zip(names, registers, strict=True)
-        }
+        return dict(zip(names, read_registers(self.bus, self.id, registers), strict=True))
 
     def narrow(self) -> tuple[float, float]:
         """Restrict torque and positions to the servo's own limits in EEPROM.
