@@ -17,7 +17,7 @@ from axbridge.comparison.recorded_runs import arm_of, packed, runs_of
 from axbridge.comparison.simulate import simulate
 from axbridge.comparison.tables import deviation_table
 from axbridge.config.rig import Rig
-from axbridge.errors import RecordingError, RigError
+from axbridge.errors import RecordingError, RigError, UsageError
 from axbridge.recording import step_format
 from axbridge.recording.import_logs import import_log
 from axbridge.recording.provenance import describe
@@ -99,6 +99,22 @@ def test_a_servo_without_positions_is_reported_as_missing(tmp_path):
     assert "reference has no position of it" in (tmp_path / "a.html").read_text()
     with pytest.raises(RecordingError, match="nothing can be compared: hip: reference has no"):
         compare(recording(unread), recording(wave("hip")))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"limit": 0.0}, "a limit of 0 s allows no shift"),
+        ({"limit": math.nan}, "a limit of nan s"),
+        ({"limit": "1 s"}, "limit must be a number"),
+        ({"labels": ("real",)}, "are not two names"),
+        ({"labels": "ab"}, "are not two names"),
+    ],
+)
+def test_an_invalid_limit_or_label_is_refused(wrong, message):
+    with pytest.raises(UsageError, match=message):
+        compare(recording(wave()), recording(wave()), **wrong)
+    assert compare(recording(wave()), recording(wave()), limit=1e9).pairs[0].shift is None
 
 
 @pytest.mark.parametrize("lag", [0.5, -0.5])

@@ -96,13 +96,13 @@ def best_shift(time: FloatArray, reference: FloatArray, other: FloatArray, limit
     """
     if len(time) < 3:
         return None
-    step = 0.002
-    shifts = np.arange(-round(limit / step), round(limit / step) + 1) * step
     inner = (time >= time[0] + limit) & (time <= time[-1] - limit)  # the same samples for every shift
     for begin, end in holes(time[~np.isnan(other)]):
         inner &= (time < begin - limit) | (time > end + limit)
     if inner.sum() < 3 or not moves(reference[inner]):
         return None
+    step = 0.002
+    shifts = np.arange(-round(limit / step), round(limit / step) + 1) * step
     at, wanted, none = time[inner], reference[inner], np.zeros(inner.sum())
     costs = np.array([deviation(none, resample(time, other, at + shift) - wanted).mse for shift in shifts])
     if np.isnan(costs).any():
