@@ -14,7 +14,7 @@ from axbridge.comparison.comparison import check, compare, following, summary
 from axbridge.comparison.html import worst_seconds, write_html
 from axbridge.comparison.lag import apart, baseline, baselines, check_repeat, lag_of
 from axbridge.comparison.metrics import MEASURES, best_shift, deviation, fall_time, step_response
-from axbridge.comparison.page import Curve, Panel, fewer, table_text
+from axbridge.comparison.page import Curve, Panel, Table, fewer, table_text
 from axbridge.comparison.png import draw, write_png
 from axbridge.comparison.tables import deviation_table, headline, panels_of, response_tables
 from axbridge.errors import RecordingError, UsageError
@@ -189,9 +189,16 @@ def comparison():
 
 
 def test_tables_are_aligned_and_a_step_is_one_row(comparison):
-    text = table_text(deviation_table(comparison))
-    assert text.startswith("sim against real\nservo")
-    assert len({len(line) for line in text.splitlines()[1:]}) == 1
+    title, *lines = table_text(deviation_table(comparison)).splitlines()
+    assert (title, lines[-2].split()[0], lines[-1].split()[0]) == ("sim against real", "servo", "a")
+    assert {len(line) for line in lines[-2:]} == {max(map(len, lines))}
+    assert max(map(len, lines)) <= 80  # letters of a terminal: headers are folded
+    wide = Table("wide", ("name", *(f"column {k}" for k in range(12))), (("a", *map(str, range(12))),) * 2)
+    lines = table_text(wide).splitlines()
+    assert max(map(len, lines)) <= 80
+    rows = [line.split()[1:] for line in lines if line.startswith("a")]
+    assert len(rows) == 4  # the other columns are below, beside the names again
+    assert [*rows[0], *rows[2]] == [*rows[1], *rows[3]] == [str(k) for k in range(12)]
     step, other = response_tables(comparison, comparison.pairs[0])
     assert step.header[:2] == ("step", "delay, ms")
     (row,) = step.rows
