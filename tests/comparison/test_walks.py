@@ -89,7 +89,7 @@ def test_a_walk_repeated_with_its_own_model_is_closer_than_with_another(sides, w
     assert [side.zmp.origin for side in sides] == ["measured", "by its joints", "by its joints"]
     assert np.diff(real.steps) == pytest.approx([0.65] * 4, abs=0.01)  # three and a closing one
     stepping = (real.grid >= real.steps[0]) & (real.grid < real.steps[-1])
-    assert 4 * figures["real"]["energy_of_a_step_j"] == pytest.approx(real.power[stepping].sum() * 0.02)
+    assert 4 * figures["real"]["energy_of_a_step_j"] == pytest.approx(real.power.watt[stepping].sum() * 0.02)
     text = walk_headline(sides)
     near = r"knees within \d\.\d° of each other \(\d% of their travel\), power \d% (less|more)\. "
     assert re.match(rf"ax12 beside real: {near}", text)

@@ -109,19 +109,14 @@ class WalkSide:
         return resample(track.time, getattr(track, column), own + self.span[0])
 
     @cached_property
-    def draw(self) -> Draw | None:
-        """Power of the recording, every millisecond; None if unknown."""
-        return power_draw(self.recording)
-
-    @cached_property
-    def power(self) -> FloatArray | None:
-        """Mean power of all servos in the 20 ms after each time of `grid`, W; None if unknown."""
-        if self.draw is None:
+    def power(self) -> Draw | None:
+        """Mean power in the 20 ms after each time of `grid`; None if unknown."""
+        if (draw := power_draw(self.recording)) is None:
             return None
-        energy = np.cumsum(self.draw.watt) * _LOOP_STEP
+        energy = np.cumsum(draw.watt) * _LOOP_STEP
         edges = self.span[0] + _GRID * np.arange(len(self.grid) + 1)
-        mean: FloatArray = np.diff(np.interp(edges, self.draw.time + _LOOP_STEP, energy)) / _GRID
-        return mean
+        mean: FloatArray = np.diff(np.interp(edges, draw.time + _LOOP_STEP, energy)) / _GRID
+        return Draw(self.grid, mean, draw.unknown)
 
     @cached_property
     def zmp(self) -> Zmp | None:
@@ -179,13 +174,14 @@ def _figures(sides: Sequence[WalkSide]) -> list[dict[str, Any]]:
     figures = []
     for side in sides:
         facts: dict[str, Any] = {"steps": len(side.steps) - 1, "seconds": side.span[1] - side.span[0]}
-        if side.power is not None and side.draw is not None:
-            stepping = (side.grid >= side.steps[0]) & (side.grid < side.steps[-1])
+        if side.power is not None:
+            time, watt, unknown = side.power
+            stepping = (time >= side.steps[0]) & (time < side.steps[-1])
             facts |= {
-                "mean_power_w": float(side.power.mean()),
-                "energy_j": float(side.power.sum() * _GRID),
-                "energy_of_a_step_j": float(side.power[stepping].sum() * _GRID) / facts["steps"],
-                "power_unknown_of": side.draw.unknown,
+                "mean_power_w": float(watt.mean()),
+                "energy_j": float(watt.sum() * _GRID),
+                "energy_of_a_step_j": float(watt[stepping].sum() * _GRID) / facts["steps"],
+                "power_unknown_of": unknown,
             }
         if side.zmp is not None:
             margin = float(np.nanmedian(side.zmp.margin))
@@ -303,7 +299,7 @@ def walk_parts(sides: Sequence[WalkSide]) -> list[str]:
         ]
         zmp.append(panel(title, 1.5, lines))
     powers = [(side, side.power) for side in sides if side.power is not None]
-    curves = [Curve(side.shared(side.grid), watt, side.label, side.colour) for side, watt in powers]
+    curves = [Curve(side.shared(draw.time), draw.watt, side.label, side.colour) for side, draw in powers]
     parts = [table_html(walk_table(sides))]
     for title, name, panels, words in (
         ("Knee angles", "walk-knees", knees, ""),
@@ -324,13 +320,13 @@ def walk_parts(sides: Sequence[WalkSide]) -> list[str]:
 class Draw(NamedTuple):
     """Electrical power of a robot."""
 
-    time: FloatArray  # s, every millisecond, (n,)
+    time: FloatArray  # s, (n,)
     watt: FloatArray  # sum of the servos with known power, W, (n,)
     unknown: list[str]  # the other servos
 
 
 def power_draw(recording: Recording) -> Draw | None:
-    """Return the power of all servos; None if no servo has a known one.
+    """Return the power of all servos, every millisecond; None if no servo has a known one.
 
     A servo without a model has its recorded power, interpolated.
     """
