@@ -73,6 +73,8 @@ def test_servos_missing_on_one_side_are_named():
     comparison = compare(real, sim, labels=("real", "sim"))
     assert comparison.missing == {"hip": "sim has no such servo", "neck": "real has no such servo"}
     assert lacks(comparison) == [f"{name}: not compared: {why}" for name, why in comparison.missing.items()]
+    with pytest.raises(RecordingError, match="has none of the servos hip, knee\nit has neck, toe; compare"):
+        compare(real, recording(wave("neck"), wave("toe")))
     document = summary(comparison)
     assert (document["missing"], document["whole"]) == (comparison.missing, False)
     names = ("hip", "knee", "toe")  # equal gaps of several servos give one line

@@ -118,15 +118,6 @@ def test_a_condition_holds_or_not():
             check(result, wrong)
 
 
-def test_following_compares_goals_with_positions_and_refuses_recordings_without_them():
-    assert following(recording()).pairs[0].plain.rmse > 1
-    two = Recording(Path("two.mcap"), {**recording(name="a").tracks, **recording(name="b").tracks})
-    with pytest.raises(RecordingError, match="none of the servos"):
-        compare(two, recording(name="c"))
-    with pytest.raises(RecordingError, match="no commands"):
-        following(Recording(Path("x"), {"a": Track.of("a", TIME, position=np.sin(TIME))}))
-
-
 def joint(name, delay, lag, *, offset=0.5, seed=0):
     """Return a joint with a new goal each second, rounded to 0.3°."""
     time, fine = np.arange(0.0, 30.0, 0.05), np.arange(-1.0, 30.0, 1e-3)
