@@ -374,13 +374,9 @@ def test_goals_act_at_their_send_times_and_samples_have_their_own_times():
     period, latency = rig.robot.basic_time_step_ms / 1000, 0.02
     stamps = np.arange(0.0, 0.6, period)
     stamps[12:] += 0.4 * period  # a late cycle delays all later ones
-    tracks, went_out = {}, stamps[15] + 0.007
-    for place, servo in enumerate(rig.servos):
-        time = stamps + 0.0003 * place
-        tracks[servo.name] = Track.of(
-            servo.name, time, position=np.zeros(len(time)), command=np.where(stamps >= stamps[15], 0.1, 0.0),
-            torque_enabled=np.ones(len(time)), commanded=stamps + 0.007,
-        )  # fmt: skip
+    went_out, goal = stamps[15] + 0.007, np.where(stamps >= stamps[15], 0.1, 0.0)
+    columns = {"position": 0 * goal, "command": goal, "torque_enabled": 0 * goal + 1, "commanded": stamps + 0.007}
+    tracks = {s.name: Track.of(s.name, stamps + 0.0003 * k, **columns) for k, s in enumerate(rig.servos)}
     simulated = simulate(Recording(Path("late.mcap"), tracks), rig, "ax12")
     for name, track in simulated.items():
         np.testing.assert_array_equal(track.time, tracks[name].time)
@@ -392,13 +388,9 @@ def test_goals_act_at_their_send_times_and_samples_have_their_own_times():
 def test_goals_that_are_hardly_more_than_some_steps_apart_are_simulated(more):
     """A busy computer sends goals at any intervals, and none of them is a step too short for the simulator."""
     stamps = np.cumsum([0.0, 0.0001, 0.02, 0.018 + more, 0.036 + more, 0.02, 0.005, 0.00505, 0.02, 0.02])
-    tracks = {
-        servo.name: Track.of(
-            servo.name, stamps - 0.0001, position=np.zeros(10), command=np.linspace(0.0, 0.2, 10),
-            torque_enabled=np.ones(10), commanded=stamps,
-        )
-        for servo in Rig.load("pan_tilt").servos
-    }  # fmt: skip
+    goal = np.linspace(0.0, 0.2, 10)
+    columns = {"position": 0 * goal, "command": goal, "torque_enabled": 0 * goal + 1, "commanded": stamps}
+    tracks = {s.name: Track.of(s.name, stamps - 0.0001, **columns) for s in Rig.load("pan_tilt").servos}
     simulated = simulate(Recording(Path("busy.mcap"), tracks), "pan_tilt", "ax12")
     for name, track in simulated.items():
         np.testing.assert_array_equal(track.time, tracks[name].time)
