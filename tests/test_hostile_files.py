@@ -131,12 +131,15 @@ def rig_text():
         "webots": {"aliases": {"LeftKnee": "shaft"}},
         "sensor": [{"name": "imu", "kind": "imu", "rate_bias": [0.0, 0.1, 0.0]}],
     }
-    servo = {"params": {"motor": {"armature": 0.004}}, "registers": {"torque_limit": 512}, "max_velocity": 5.3}
+    servo = {"params": {"motor": {"armature": 0.004}}, "registers": {"punch": 9}, "max_velocity": 5.3}
     rig = Rig.load("pendulum").overridden(changes).with_servos(lambda _: servo)
     lines = [""]  # keys outside of tables come first
-    for key, value in rig.model_dump(mode="json", by_alias=True, exclude={"path"}, exclude_none=True).items():
-        lines[0] += "" if isinstance(value, list | dict) else f"{key} = {written(value)}\n"
-        for table in value if isinstance(value, list) else [value] if isinstance(value, dict) else []:
+    facts = rig.model_dump(mode="json", by_alias=True, exclude={"path"}, exclude_none=True)
+    for key, value in facts.items():
+        if isinstance(value, str):
+            lines[0] += f"{key} = {written(value)}\n"
+            continue
+        for table in value if isinstance(value, list) else [value]:
             lines.append(f"[[{key}]]" if isinstance(value, list) else f"[{key}]")
             lines += [f"{name} = {written(item)}" for name, item in table.items()]
     return "\n".join(lines).encode()

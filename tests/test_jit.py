@@ -174,7 +174,8 @@ def test_the_cache_is_in_no_folder_that_another_user_can_write(tmp_path, trap):
 
 def test_kernels_run_as_plain_python_when_numba_is_missing():
     blocks = "import sys\nsys.modules['numba'] = None", ""
-    plain, usual = (json.loads(python(f"{block}\n{RUN}").stdout.splitlines()[-1]) for block in blocks)
+    runs = (python(f"{block}\n{RUN}").stdout for block in blocks)
+    plain, usual = (json.loads(run.splitlines()[-1]) for run in runs)
     assert (plain[0], usual[0]) == (True, False)
     assert plain[2:] == usual[2:]
 

@@ -244,7 +244,8 @@ class _FileError(AxBridgeError):
             return mistakes[0]
         lines = "".join("\n  " + str(mistake).replace("\n", "; ") for mistake in mistakes)
         again = Remedy(cls._checked_by, path, says="correct them; {} checks again")
-        error = cls(path, "", f"{len(mistakes)} mistakes:{lines}", again if cls._checked_by else "correct them")
+        hint = again if cls._checked_by else "correct them"
+        error = cls(path, "", f"{len(mistakes)} mistakes:{lines}", hint)
         error.mistakes = mistakes
         return error
 

@@ -37,7 +37,7 @@ def reading(error: Callable[[str, str], AxBridgeError], hint: str) -> Iterator[N
     except UnicodeDecodeError as failure:
         raise error(f"is no text: {failure}", "save it as UTF-8") from failure
     except Exception as failure:
-        if isinstance(failure, OSError) and failure.strerror is not None:  # of the operating system, not of a library
+        if isinstance(failure, OSError) and failure.strerror is not None:  # of the operating system
             raise error(failure.strerror, "check the name and its permissions") from failure
         raise error(_failure_in_words(failure), hint) from failure
 

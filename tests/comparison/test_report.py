@@ -77,8 +77,9 @@ def test_bandwidth_and_phase_of_a_first_order_lag():
         result = MEASURES["chirp"].of(track, 0.0, {"low": low, "high": high})
         assert result.bandwidth == pytest.approx(2.0, abs=0.1)
         known = (result.frequency > 0.3) & (result.frequency < 3)
-        assert result.gain[known] == pytest.approx(1 / np.hypot(1, result.frequency[known] / 2), rel=0.03)
-        assert result.phase[known] == pytest.approx(-np.degrees(np.arctan(result.frequency[known] / 2)), abs=2)
+        ratio = result.frequency[known] / 2
+        assert result.gain[known] == pytest.approx(1 / np.hypot(1, ratio), rel=0.03)
+        assert result.phase[known] == pytest.approx(-np.degrees(np.arctan(ratio)), abs=2)
 
 
 def recording(lag=0.0, offset=0.0, scale=1.0, name="a"):
@@ -184,12 +185,13 @@ def test_tables_are_aligned_and_a_step_is_one_row(comparison):
     assert (title, lines[-2].split()[0], lines[-1].split()[0]) == ("sim against real", "servo", "a")
     assert {len(line) for line in lines[-2:]} == {max(map(len, lines))}
     assert max(map(len, lines)) <= 80  # letters of a terminal: headers are folded
-    wide = Table("wide", ("name", *(f"column {k}" for k in range(12))), (("a", *map(str, range(12))),) * 2)
+    cells = tuple(map(str, range(12)))
+    wide = Table("wide", ("name", *(f"column {cell}" for cell in cells)), (("a", *cells),) * 2)
     lines = table_text(wide).splitlines()
     assert max(map(len, lines)) <= 80
     rows = [line.split()[1:] for line in lines if line.startswith("a")]
     assert len(rows) == 4  # the other columns are below, beside the names again
-    assert [*rows[0], *rows[2]] == [*rows[1], *rows[3]] == [str(k) for k in range(12)]
+    assert (*rows[0], *rows[2]) == (*rows[1], *rows[3]) == cells
     step, other = response_tables(comparison, comparison.pairs[0])
     assert step.header[:2] == ("step", "delay, ms")
     (row,) = step.rows

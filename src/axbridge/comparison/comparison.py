@@ -64,8 +64,11 @@ class Comparison:
             UnsupportedOperation: pandas is not installed.
         """
         headers = {key: f"{key}_rad" for key in ("command", "reference", "other")}
-        motions = {pair.name: pair.motions._asdict() for pair in self.pairs}
-        return data_frame({name: {key: m[key] for key in ("time", *headers)} for name, m in motions.items()}, headers)
+        sides = {}
+        for pair in self.pairs:
+            motions = pair.motions._asdict()
+            sides[pair.name] = {key: motions[key] for key in ("time", *headers)}
+        return data_frame(sides, headers)
 
 
 def compare(
@@ -97,7 +100,7 @@ def compare(
     if not checks.number(limit, "limit") > 0:
         raise UsageError(f"a limit of {limit:g} s allows no shift", "give seconds, as limit=0.2")
     if isinstance(labels, str) or len(labels) != 2:
-        raise UsageError(f"labels={labels!r} are not two names", 'write labels=("recorded", "simulated")')
+        raise UsageError(f"labels={labels!r} are not two names", 'write labels=("real", "sim")')
     reference, other = _sampled(opened(reference)), _sampled(opened(other))
     if len(reference) == len(other) == 1:
         names = [(next(iter(reference)), next(iter(other)))]

@@ -146,9 +146,9 @@ def step_response(time: FloatArray, position: FloatArray, target: float, command
 def frequency_response(
     time: FloatArray, command: FloatArray, position: FloatArray, low: float, high: float
 ) -> FrequencyResponse:
-    """Return gain and phase between `low` and `high` Hz, from the smoothed cross spectrum of a whole chirp.
+    """Return gain and phase between `low` and `high` Hz, from the smoothed cross spectrum of a chirp.
 
-    Parts of a chirp (Welch's method) would cut off oscillations at the lowest frequencies: gains up to 30 % too high.
+    Parts of it (Welch's method) would cut off its slowest oscillations: gains up to 30 % too high.
     """
     known, unknown = ~np.isnan(command) & ~np.isnan(position), np.array([math.nan])
     time, command, position = time[known], command[known], position[known]

@@ -61,17 +61,19 @@ class Table:
 def table_text(table: Table) -> str:
     """Return a table as text for a terminal, with aligned columns.
 
-    If it is too wide, headers are folded, and columns without room follow below, beside the first column again.
+    If it is too wide, headers are folded. Columns without room follow below, beside the first.
     """
-    columns = [list(map(printable, column)) for column in zip(table.header, *table.rows, strict=True)]
+    columns = [[*map(printable, column)] for column in zip(table.header, *table.rows, strict=True)]
     if sum(max(map(len, column)) + 2 for column in columns) > _LETTERS + 2:
         heads = [wrap(head, max([1, *map(len, cells)]), break_long_words=False) for head, *cells in columns]
         height = max(map(len, heads))
-        columns = [[""] * (height - len(head)) + head + cells[1:] for head, cells in zip(heads, columns, strict=True)]
+        for head, cells in zip(heads, columns, strict=True):
+            cells[:1] = [""] * (height - len(head)) + head
     parts: list[list[list[str]]] = [[]]
     for cells in columns:
         width = max(map(len, cells))
-        if len(parts[-1]) > 1 and sum(len(column[0]) + 2 for column in parts[-1]) + width > _LETTERS:
+        needed = sum(len(column[0]) + 2 for column in parts[-1]) + width
+        if needed > _LETTERS and len(parts[-1]) > 1:
             parts.append(parts[0][:1])
         parts[-1].append([cell.rjust(width) if parts[0] else cell.ljust(width) for cell in cells])
     texts = ("\n".join("  ".join(row).rstrip() for row in zip(*part, strict=True)) for part in parts)

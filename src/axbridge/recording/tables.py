@@ -78,7 +78,7 @@ def wide_parts(
 def data_frame(
     servos: Mapping[str, Mapping[str, FloatArray]], headers: Mapping[str, str], rate: float | None = None
 ) -> Any:
-    """Return a pandas DataFrame of `wide_parts` with the time as index; raise UnsupportedOperation without pandas."""
+    """Return `wide_parts` as a pandas DataFrame; raise UnsupportedOperation without pandas."""
     require("a DataFrame", "pandas")
     import pandas as pd
 
