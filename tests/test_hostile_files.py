@@ -13,6 +13,7 @@ from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from random import Random
+from shutil import copytree
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
@@ -29,7 +30,7 @@ from axbridge.comparison.tables import deviation_table, headline, provenance_tab
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Parameter, Rig, filled
-from axbridge.config.toml_tables import shipped
+from axbridge.config.toml_tables import shipped, written
 from axbridge.config.urdf import read_mesh, read_shapes, read_tree, with_checked_meshes
 from axbridge.errors import AxBridgeError, RigWarning
 from axbridge.export.bam import from_bam
@@ -122,49 +123,28 @@ def survives(path, content, use, files=FILES):
     each()
 
 
-RIG = b"""name = "arm"
-description = "text"
-[[bus]]
-name = "main"
-port = "auto"
-baud = 1000000
-supply_voltage = 11.1
-[world]
-urdf = "arm.urdf"
-fixed_base = true
-gravity = [0, 0, -9.81]
-time_step_ms = 1.0
-[parameters]
-mass = { value = 0.2, unit = "kg", min = 0.0, max = 1.0 }
-[robot]
-basic_time_step_ms = 20
-battery = [600, 36000, 5]
-[safety]
-on_exit = "park"
-park = { shoulder = 0.5 }
-stale_command_ms = 500
-[webots]
-aliases = { LeftKnee = "shoulder" }
-[[servo]]
-name = "shoulder"
-joint = "shoulder"
-id = 1
-zero = 512
-direction = -1
-model = "lima2009"
-min_position = -1.5
-max_position = 1.5
-min_stop = -2.6
-max_stop = 2.6
-max_velocity = 5.3
-control_pid = [10, 0, 0]
-params = { motor = { armature = 0.004 } }
-registers = { torque_limit = 512, punch = 32 }
-[[sensor]]
-name = "imu"
-kind = "imu"
-rate_bias = [0.0, 0.1, 0.0]
-"""
+def rig_text():
+    """Return a rig as TOML, with a line for each key."""
+    changes = {
+        "safety": {"on_exit": "park", "park": {"shaft": 0.5}, "stale_command_ms": 500},
+        "robot": {"battery": [600, 36000, 5]},
+        "webots": {"aliases": {"LeftKnee": "shaft"}},
+        "sensor": [{"name": "imu", "kind": "imu", "rate_bias": [0.0, 0.1, 0.0]}],
+    }
+    servo = {"params": {"motor": {"armature": 0.004}}, "registers": {"punch": 9}, "max_velocity": 5.3}
+    rig = Rig.load("pendulum").overridden(changes).with_servos(lambda _: servo)
+    lines = [""]  # keys outside of tables come first
+    facts = rig.model_dump(mode="json", by_alias=True, exclude={"path"}, exclude_none=True)
+    for key, value in facts.items():
+        if isinstance(value, str):
+            lines[0] += f"{key} = {written(value)}\n"
+            continue
+        for table in value if isinstance(value, list) else [value]:
+            lines.append(f"[[{key}]]" if isinstance(value, list) else f"[{key}]")
+            lines += [f"{name} = {written(item)}" for name, item in table.items()]
+    return "\n".join(lines).encode()
+
+
 URDF = b"""<?xml version="1.0"?>
 <robot name="arm"><material name="grey"><color rgba="0.5 0.5 0.5 1"/></material>
 <link name="base"><collision><geometry><box size="0.1 0.2 0.3"/></geometry></collision></link>
@@ -191,9 +171,8 @@ def tmp_path(tmp_path):
 
 
 def test_rigs(tmp_path):
-    (tmp_path / "arm.urdf").write_bytes(URDF)
-    (tmp_path / "box.obj").write_bytes(OBJ)
-    survives(tmp_path / "arm.toml", RIG, lambda path: check_rig(Rig.load(path)))
+    copytree(shipped("hil_rigs") / "pendulum", tmp_path, dirs_exist_ok=True)
+    survives(tmp_path / "pendulum.toml", rig_text(), lambda path: check_rig(Rig.load(path)))
 
 
 def test_urdfs(tmp_path):

@@ -101,11 +101,3 @@ def test_the_rig_of_a_recording_uses_the_recorded_files(heavy, tmp_path):
     for rig in (rig_of(stored), rig_of(stored).overridden({"robot": {"basic_time_step_ms": 10}})):
         assert rig.tree().mass[0] == 1.5
         assert len(rig.shapes("collision")) == len(heavy.shapes("collision"))
-
-
-def test_a_rig_changes_keys_of_each_servo_and_of_all_buses():
-    rig = Rig.load("bioloid")
-    changed = rig.with_servos(lambda servo: {"position": 0.1} if servo.id == 3 else {}).with_buses(bus_timing="none")
-    assert [servo.id for servo in changed.servos if servo not in rig.servos] == [3]
-    assert {bus.bus_timing for bus in changed.buses} == {"none"}
-    assert changed.buses[0].model_copy(update={"bus_timing": "wire"}) == rig.buses[0]

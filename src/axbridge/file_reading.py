@@ -36,27 +36,24 @@ def reading(error: Callable[[str, str], AxBridgeError], hint: str) -> Iterator[N
         raise  # the last four are errors of the program, not of the file
     except UnicodeDecodeError as failure:
         raise error(f"is no text: {failure}", "save it as UTF-8") from failure
-    except OSError as failure:
-        if failure.strerror is None:  # raised by a library about the content, not by the operating system
-            raise error(_failure_in_words(failure), hint) from failure
-        raise error(failure.strerror, "check the name and its permissions") from failure
-    except OverflowError as failure:
-        raise error("has a number that is too large", hint) from failure
-    except KeyError as failure:
-        raise error(f"has no {printable(failure)[:_LONGEST]}", hint) from failure
-    except RecursionError as failure:
-        raise error("is nested too deeply", hint) from failure
-    except MemoryError as failure:
-        raise error("needs more memory than there is", hint) from failure
     except Exception as failure:
-        if "integer string conversion" in str(failure):  # Python's ValueError for a number with thousands of digits
-            raise error("has a number that is too large", hint) from failure
+        if isinstance(failure, OSError) and failure.strerror is not None:  # of the operating system
+            raise error(failure.strerror, "check the name and its permissions") from failure
         raise error(_failure_in_words(failure), hint) from failure
 
 
 def _failure_in_words(failure: Exception) -> str:
     if isinstance(failure, JSONDecodeError):
         return f"is no JSON: {failure}" if failure.doc else "is empty"
+    if isinstance(failure, KeyError):
+        return f"has no {printable(failure)[:_LONGEST]}"
+    if isinstance(failure, RecursionError):
+        return "is nested too deeply"
+    if isinstance(failure, MemoryError):
+        return "needs more memory than there is"
+    # Python's ValueError for a number with thousands of digits, too
+    if isinstance(failure, OverflowError) or "integer string conversion" in str(failure):
+        return "has a number that is too large"
     message = printable(next(iter(str(failure).splitlines()), ""))[:_LONGEST]
     return f"is damaged: {message or type(failure).__name__}"
 

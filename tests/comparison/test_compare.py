@@ -17,7 +17,7 @@ from axbridge.comparison.recorded_runs import arm_of, packed, runs_of
 from axbridge.comparison.simulate import simulate
 from axbridge.comparison.tables import deviation_table
 from axbridge.config.rig import Rig
-from axbridge.errors import RecordingError, RigError
+from axbridge.errors import RecordingError, RigError, UsageError
 from axbridge.recording import step_format
 from axbridge.recording.import_logs import import_log
 from axbridge.recording.provenance import describe
@@ -73,6 +73,8 @@ def test_servos_missing_on_one_side_are_named():
     comparison = compare(real, sim, labels=("real", "sim"))
     assert comparison.missing == {"hip": "sim has no such servo", "neck": "real has no such servo"}
     assert lacks(comparison) == [f"{name}: not compared: {why}" for name, why in comparison.missing.items()]
+    with pytest.raises(RecordingError, match="none of the servos hip, knee\nit has neck, toe"):
+        compare(real, recording(wave("neck"), wave("toe")))
     document = summary(comparison)
     assert (document["missing"], document["whole"]) == (comparison.missing, False)
     names = ("hip", "knee", "toe")  # equal gaps of several servos give one line
@@ -99,6 +101,22 @@ def test_a_servo_without_positions_is_reported_as_missing(tmp_path):
     assert "reference has no position of it" in (tmp_path / "a.html").read_text()
     with pytest.raises(RecordingError, match="nothing can be compared: hip: reference has no"):
         compare(recording(unread), recording(wave("hip")))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"limit": 0.0}, "a limit of 0 s allows no shift"),
+        ({"limit": math.nan}, "a limit of nan s"),
+        ({"limit": "1 s"}, "limit must be a number"),
+        ({"labels": ("real",)}, "are not two names"),
+        ({"labels": "ab"}, "are not two names"),
+    ],
+)
+def test_an_invalid_limit_or_label_is_refused(wrong, message):
+    with pytest.raises(UsageError, match=message):
+        compare(recording(wave()), recording(wave()), **wrong)
+    assert compare(recording(wave()), recording(wave()), limit=1e9).pairs[0].shift is None
 
 
 @pytest.mark.parametrize("lag", [0.5, -0.5])
@@ -356,13 +374,11 @@ def test_goals_act_at_their_send_times_and_samples_have_their_own_times():
     period, latency = rig.robot.basic_time_step_ms / 1000, 0.02
     stamps = np.arange(0.0, 0.6, period)
     stamps[12:] += 0.4 * period  # a late cycle delays all later ones
-    tracks, went_out = {}, stamps[15] + 0.007
-    for place, servo in enumerate(rig.servos):
-        time = stamps + 0.0003 * place
-        tracks[servo.name] = Track.of(
-            servo.name, time, position=np.zeros(len(time)), command=np.where(stamps >= stamps[15], 0.1, 0.0),
-            torque_enabled=np.ones(len(time)), commanded=stamps + 0.007,
-        )  # fmt: skip
+    went_out, goal = stamps[15] + 0.007, np.where(stamps >= stamps[15], 0.1, 0.0)
+    still = {"position": 0 * goal, "torque_enabled": 0 * goal + 1}
+    columns = {**still, "command": goal, "commanded": stamps + 0.007}
+    names = [servo.name for servo in rig.servos]
+    tracks = {name: Track.of(name, stamps + 0.0003 * k, **columns) for k, name in enumerate(names)}
     simulated = simulate(Recording(Path("late.mcap"), tracks), rig, "ax12")
     for name, track in simulated.items():
         np.testing.assert_array_equal(track.time, tracks[name].time)
@@ -374,13 +390,10 @@ def test_goals_act_at_their_send_times_and_samples_have_their_own_times():
 def test_goals_that_are_hardly_more_than_some_steps_apart_are_simulated(more):
     """A busy computer sends goals at any intervals, and none of them is a step too short for the simulator."""
     stamps = np.cumsum([0.0, 0.0001, 0.02, 0.018 + more, 0.036 + more, 0.02, 0.005, 0.00505, 0.02, 0.02])
-    tracks = {
-        servo.name: Track.of(
-            servo.name, stamps - 0.0001, position=np.zeros(10), command=np.linspace(0.0, 0.2, 10),
-            torque_enabled=np.ones(10), commanded=stamps,
-        )
-        for servo in Rig.load("pan_tilt").servos
-    }  # fmt: skip
+    goal = np.linspace(0.0, 0.2, 10)
+    still = {"position": 0 * goal, "torque_enabled": 0 * goal + 1}
+    columns = {**still, "command": goal, "commanded": stamps}
+    tracks = {name: Track.of(name, stamps - 0.0001, **columns) for name in ("pan", "tilt")}
     simulated = simulate(Recording(Path("busy.mcap"), tracks), "pan_tilt", "ax12")
     for name, track in simulated.items():
         np.testing.assert_array_equal(track.time, tracks[name].time)

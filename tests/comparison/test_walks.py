@@ -89,7 +89,7 @@ def test_a_walk_repeated_with_its_own_model_is_closer_than_with_another(sides, w
     assert [side.zmp.origin for side in sides] == ["measured", "by its joints", "by its joints"]
     assert np.diff(real.steps) == pytest.approx([0.65] * 4, abs=0.01)  # three and a closing one
     stepping = (real.grid >= real.steps[0]) & (real.grid < real.steps[-1])
-    assert 4 * figures["real"]["energy_of_a_step_j"] == pytest.approx(real.power[stepping].sum() * 0.02)
+    assert 4 * figures["real"]["energy_of_a_step_j"] == pytest.approx(real.power.watt[stepping].sum() * 0.02)
     text = walk_headline(sides)
     near = r"knees within \d\.\d° of each other \(\d% of their travel\), power \d% (less|more)\. "
     assert re.match(rf"ax12 beside real: {near}", text)
@@ -228,8 +228,7 @@ def swung(tmp_path_factory):
 
 
 def joules(draw, begin, end):
-    time, watt = draw
-    return float(watt[(time >= begin) & (time < end)].sum() * 1e-3)
+    return float(draw.watt[(draw.time >= begin) & (draw.time < end)].sum() * 1e-3)
 
 
 def test_the_energy_between_samples_is_estimated_for_a_walk_and_a_light_arm(walked, swung):
@@ -244,8 +243,15 @@ def test_the_energy_between_samples_is_estimated_for_a_walk_and_a_light_arm(walk
     of_another = replace(recording, metadata={**recording.metadata, **describe(Rig.load("leg"), backend="sim")})
     of_another.metadata["models"] = recording.metadata["models"]
     for unknown in (bare, of_another):  # without a model, or a servo in the rig, the recorded power is used
-        assert power_draw(unknown)[1].max() == pytest.approx(np.nanmax(power), rel=0.1)
-    assert power_draw(replace(bare, tracks={"x": replace(recording["shoulder"], power=power * np.nan)})) is None
+        assert power_draw(unknown).watt.max() == pytest.approx(np.nanmax(power), rel=0.1)
+    silent = {"x": replace(recording["shoulder"], name="x", power=power * np.nan)}
+    assert power_draw(replace(bare, tracks=silent)) is None
+    partial = replace(bare, tracks={**recording.tracks, **silent})
+    assert (power_draw(partial).unknown, power_draw(recording).unknown) == (["x"], [])
+    walk = replace(partial, metadata={"experiment": "walk"})
+    sides = sides_of(compare(walk, replace(bare, metadata={"experiment": "walk"})))
+    assert ("servos of unknown power", "x", "-") in walk_table(sides).rows
+    assert "power" not in walk_headline(sides)  # of other servos
 
 
 @pytest.mark.parametrize("above", [0.0, 35.0])
@@ -259,8 +265,8 @@ def test_a_blocked_servo_draws_its_stall_power_at_its_temperature(swung, above):
     warm = still + motor["ambient_temperature"] + above
     blocked = {"shoulder": replace(track, temperature=warm, position=still, velocity=still, command=still + 1.0)}
     watt = np.median(track.voltage) ** 2 / (motor["resistance"] * (1 + 0.02 * above) + motor["resistance_per_duty"])
-    _, drawn = power_draw(replace(recording, tracks=blocked, metadata={**recording.metadata, "models": models}))
-    assert np.median(drawn) == pytest.approx(watt, rel=0.1)
+    draw = power_draw(replace(recording, tracks=blocked, metadata={**recording.metadata, "models": models}))
+    assert np.median(draw.watt) == pytest.approx(watt, rel=0.1)
 
 
 # ---- loads of single servos of a robot

@@ -15,11 +15,12 @@ from axbridge.comparison.lag import baselines
 from axbridge.comparison.metrics import HOLE, MEASURES, Deviation, parse_condition
 from axbridge.comparison.recorded_runs import goals_hint
 from axbridge.comparison.side_by_side import Pair, Sides, pair_of
-from axbridge.errors import RecordingError, require
+from axbridge.errors import RecordingError, UsageError
 from axbridge.recording.recording import Recording
 from axbridge.recording.sample_quality import findings
 from axbridge.recording.stored import opened
-from axbridge.recording.tables import wide_parts
+from axbridge.recording.tables import data_frame
+from axbridge.servo import checks
 
 
 @dataclass(frozen=True)
@@ -62,16 +63,12 @@ class Comparison:
         Raises:
             UnsupportedOperation: pandas is not installed.
         """
-        require("a DataFrame", "pandas")
-        import pandas as pd
-
+        headers = {key: f"{key}_rad" for key in ("command", "reference", "other")}
         sides = {}
         for pair in self.pairs:
             motions = pair.motions._asdict()
-            sides[pair.name] = {key: motions[key] for key in ("time", "command", "reference", "other")}
-        ((time, columns),) = wide_parts(sides)
-        named = {f"{name}.{key}_rad": values for (name, key), values in columns.items()}
-        return pd.DataFrame(named, index=pd.Index(time, name="time_s"))
+            sides[pair.name] = {key: motions[key] for key in ("time", *headers)}
+        return data_frame(sides, headers)
 
 
 def compare(
@@ -98,7 +95,12 @@ def compare(
 
     Raises:
         RecordingError: no servo in common, no overlap in time, or a file that is not a recording.
+        UsageError: labels that are not two, or a limit that is not positive.
     """
+    if not checks.number(limit, "limit") > 0:
+        raise UsageError(f"a limit of {limit:g} s allows no shift", "give seconds, as limit=0.2")
+    if isinstance(labels, str) or len(labels) != 2:
+        raise UsageError(f"labels={labels!r} are not two names", 'write labels=("real", "sim")')
     reference, other = _sampled(opened(reference)), _sampled(opened(other))
     if len(reference) == len(other) == 1:
         names = [(next(iter(reference)), next(iter(other)))]

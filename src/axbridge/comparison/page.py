@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from itertools import pairwise
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from axbridge.file_reading import printable
 from axbridge.files import write_whole
 
 POINTS = 2000  # of one curve: about two for each pixel of a screen's width
+_LETTERS = 80  # in a line of a terminal
 _HEIGHT = 100.0  # pixels of a panel with share 1
 _SHARES = 65534  # steps of the 16-bit range of y
 _GAP = -32768  # stands for NaN
@@ -57,11 +59,25 @@ class Table:
 
 
 def table_text(table: Table) -> str:
-    """Return a table as text for the terminal, with aligned columns."""
-    lines = [tuple(map(printable, cells)) for cells in (table.header, *table.rows)]
-    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
-    form = "  ".join(f"{{:{'>' if place else '<'}{width}}}" for place, width in enumerate(widths))
-    return "\n".join((printable(table.title), *(form.format(*cells).rstrip() for cells in lines)))
+    """Return a table as text for a terminal, with aligned columns.
+
+    If it is too wide, headers are folded. Columns without room follow below, beside the first.
+    """
+    columns = [[*map(printable, column)] for column in zip(table.header, *table.rows, strict=True)]
+    if sum(max(map(len, column)) + 2 for column in columns) > _LETTERS + 2:
+        heads = [wrap(head, max([1, *map(len, cells)]), break_long_words=False) for head, *cells in columns]
+        height = max(map(len, heads))
+        for head, cells in zip(heads, columns, strict=True):
+            cells[:1] = [""] * (height - len(head)) + head
+    parts: list[list[list[str]]] = [[]]
+    for cells in columns:
+        width = max(map(len, cells))
+        needed = sum(len(column[0]) + 2 for column in parts[-1]) + width
+        if needed > _LETTERS and len(parts[-1]) > 1:
+            parts.append(parts[0][:1])
+        parts[-1].append([cell.rjust(width) if parts[0] else cell.ljust(width) for cell in cells])
+    texts = ("\n".join("  ".join(row).rstrip() for row in zip(*part, strict=True)) for part in parts)
+    return f"{printable(table.title)}\n" + "\n\n".join(texts)
 
 
 def table_html(table: Table, *, words: bool = False) -> str:

@@ -24,7 +24,7 @@ from axbridge.comparison.recorded_runs import servo_of, settings_of, speed_limit
 from axbridge.comparison.side_by_side import shared_periods, walk_span
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
-from axbridge.errors import AxBridgeError, require
+from axbridge.errors import AxBridgeError, listed, require
 from axbridge.jit import jit
 from axbridge.recording.provenance import rig_of
 from axbridge.recording.recording import Recording, Track
@@ -109,15 +109,14 @@ class WalkSide:
         return resample(track.time, getattr(track, column), own + self.span[0])
 
     @cached_property
-    def power(self) -> FloatArray | None:
-        """Mean power of all servos in the 20 ms after each time of `grid`, W; None if unknown."""
+    def power(self) -> Draw | None:
+        """Mean power in the 20 ms after each time of `grid`; None if unknown."""
         if (draw := power_draw(self.recording)) is None:
             return None
-        time, watt = draw
-        energy = np.cumsum(watt) * _LOOP_STEP
+        energy = np.cumsum(draw.watt) * _LOOP_STEP
         edges = self.span[0] + _GRID * np.arange(len(self.grid) + 1)
-        mean: FloatArray = np.diff(np.interp(edges, time + _LOOP_STEP, energy)) / _GRID
-        return mean
+        mean: FloatArray = np.diff(np.interp(edges, draw.time + _LOOP_STEP, energy)) / _GRID
+        return Draw(self.grid, mean, draw.unknown)
 
     @cached_property
     def zmp(self) -> Zmp | None:
@@ -176,11 +175,13 @@ def _figures(sides: Sequence[WalkSide]) -> list[dict[str, Any]]:
     for side in sides:
         facts: dict[str, Any] = {"steps": len(side.steps) - 1, "seconds": side.span[1] - side.span[0]}
         if side.power is not None:
-            stepping = (side.grid >= side.steps[0]) & (side.grid < side.steps[-1])
+            time, watt, unknown = side.power
+            stepping = (time >= side.steps[0]) & (time < side.steps[-1])
             facts |= {
-                "mean_power_w": float(side.power.mean()),
-                "energy_j": float(side.power.sum() * _GRID),
-                "energy_of_a_step_j": float(side.power[stepping].sum() * _GRID) / facts["steps"],
+                "mean_power_w": float(watt.mean()),
+                "energy_j": float(watt.sum() * _GRID),
+                "energy_of_a_step_j": float(watt[stepping].sum() * _GRID) / facts["steps"],
+                "power_unknown_of": unknown,
             }
         if side.zmp is not None:
             margin = float(np.nanmedian(side.zmp.margin))
@@ -215,7 +216,8 @@ def walk_headline(sides: Sequence[WalkSide]) -> str:
             worst = max(facts["knees"].values(), key=lambda knee: float(knee["rmse_deg"]))
             share = _share(worst, " ({:.0%} of their travel)")
             parts.append(f"knees within {worst['rmse_deg']:.1f}° of each other{share}")
-        if "mean_power_w" in facts and reference.get("mean_power_w"):
+        same_servos = facts.get("power_unknown_of") == reference.get("power_unknown_of")
+        if "mean_power_w" in facts and reference.get("mean_power_w") and same_servos:
             more = facts["mean_power_w"] / reference["mean_power_w"] - 1
             parts.append(f"power {abs(more):.0%} {'less' if more < 0 else 'more'}")
         if parts:
@@ -232,6 +234,7 @@ _ROWS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
     ("it lasted, s", lambda walk: f"{walk['seconds']:.1f}"),
     ("mean power, W", lambda walk: f"{walk['mean_power_w']:.2f}"),
     ("energy of a step, J, mean", lambda walk: f"{walk['energy_of_a_step_j']:.2f}"),
+    ("servos of unknown power", lambda walk: listed(walk["power_unknown_of"], 2) or "-"),
     ("ZMP", lambda walk: "measured" if walk["zmp"]["measured"] else "by its joints"),
     ("its margin, cm, median", lambda walk: f"{100 * walk['zmp']['median_margin_m']:.1f}"),
     (
@@ -296,7 +299,7 @@ def walk_parts(sides: Sequence[WalkSide]) -> list[str]:
         ]
         zmp.append(panel(title, 1.5, lines))
     powers = [(side, side.power) for side in sides if side.power is not None]
-    curves = [Curve(side.shared(side.grid), watt, side.label, side.colour) for side, watt in powers]
+    curves = [Curve(side.shared(draw.time), draw.watt, side.label, side.colour) for side, draw in powers]
     parts = [table_html(walk_table(sides))]
     for title, name, panels, words in (
         ("Knee angles", "walk-knees", knees, ""),
@@ -314,10 +317,18 @@ def walk_parts(sides: Sequence[WalkSide]) -> list[str]:
 # speed and the supply voltage give U·i. Reported loads are not used.
 
 
-def power_draw(recording: Recording) -> tuple[FloatArray, FloatArray] | None:
-    """Return times, s, every millisecond, (n,), and the power of all servos, W, (n,).
+class Draw(NamedTuple):
+    """Electrical power of a robot."""
 
-    A servo without a model has its recorded power, interpolated. None if no servo has either.
+    time: FloatArray  # s, (n,)
+    watt: FloatArray  # sum of the servos with known power, W, (n,)
+    unknown: list[str]  # the other servos
+
+
+def power_draw(recording: Recording) -> Draw | None:
+    """Return the power of all servos, every millisecond; None if no servo has a known one.
+
+    A servo without a model has its recorded power, interpolated.
     """
     tracks = [track for track in recording.values() if len(track) >= _MIN_SAMPLES]
     if not tracks:
@@ -326,12 +337,15 @@ def power_draw(recording: Recording) -> tuple[FloatArray, FloatArray] | None:
     with suppress(AxBridgeError):
         rig = rig_of(recording)
     time = np.arange(min(track.time[0] for track in tracks), max(track.time[-1] for track in tracks), _LOOP_STEP)
-    powers = []
+    powers = {}
     for track in tracks:
         power = None if rig is None else _modelled(recording, rig, track, time)
-        powers.append(resample(track.time, track.power, time, beyond=0.0) if power is None else power)
-    known = [power for power in powers if not np.isnan(power).any()]
-    return (time, np.sum(known, axis=0)) if known else None
+        power = resample(track.time, track.power, time, beyond=0.0) if power is None else power
+        if not np.isnan(power).any():
+            powers[track.name] = power
+    servos = recording if rig is None else [servo.name for servo in rig.servos]
+    unknown = [name for name in servos if name not in powers]
+    return Draw(time, np.sum(list(powers.values()), axis=0), unknown) if powers else None
 
 
 def _modelled(recording: Recording, rig: Rig, track: Track, time: FloatArray) -> FloatArray | None:

@@ -132,16 +132,12 @@ def import_dataset(
         facts["unit"] = {name: scale.unit for name, scale in scales.items()}
         motion = f"episode {episode}"
         start = Event(float(time[0]), "segment", {"name": motion})
-        wrong_unit: list[Oddity] = []
-
-        def warn(finding: Oddity) -> None:
-            if unit == "rad" and "HEADER:deg" in finding.remedy:
-                wrong_unit.append(finding)
-            else:
-                warned(finding)
-
-        recording = recording_of(source, servos, motion, warn, events=(start,), lerobot=facts, notes=notes)
-        for finding in wrong_unit[:1]:  # all joints of a dataset have the same unit
+        odd: list[Oddity] = []
+        recording = recording_of(source, servos, motion, odd.append, events=(start,), lerobot=facts, notes=notes)
+        in_degrees = [one for one in odd if unit == "rad" and "HEADER:deg" in one.remedy]
+        for finding in (finding for finding in odd if finding not in in_degrees):
+            warned(finding)
+        for finding in in_degrees[:1]:  # all joints of a dataset have the same unit
             warned(replace(finding, remedy="import it with --unit deg"))
         return recording
 

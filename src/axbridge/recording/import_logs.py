@@ -261,11 +261,8 @@ class _Csv:
         first = next(rows, "")
         if mark := re.fullmatch(r"sep=(.)", first, re.IGNORECASE):  # a line of Excel's
             first = next(rows, "")
-        separator = (
-            mark[1]
-            if mark
-            else next((char for char in "\t;,|" if char in first), " " if len(first.split()) > 1 else ",")
-        )
+        usual = " " if len(first.split()) > 1 else ","
+        separator = mark[1] if mark else next((char for char in "\t;,|" if char in first), usual)
         self._comma = separator != ","
         try:
             for row in csv.reader(chain([first], rows), delimiter=separator, skipinitialspace=True):

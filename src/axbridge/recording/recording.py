@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray, IntArray
-from axbridge.errors import plural, require
+from axbridge.errors import plural
 from axbridge.recording.sample_quality import LAST, SampleFacts, sample_facts
 from axbridge.recording.step_format import Table
-from axbridge.recording.tables import HEADERS, wide_parts
+from axbridge.recording.tables import HEADERS, data_frame
 from axbridge.state import SERVO_COLUMNS
 
 SERVO_FIELDS = tuple(name for name in SERVO_COLUMNS if name != "time")
@@ -264,12 +264,7 @@ class Recording(Mapping[str, Track]):
             UnsupportedOperation: pandas is not installed.
             UsageError: a rate that is not positive.
         """
-        require("a DataFrame", "pandas")
-        import pandas as pd
-
-        ((time, columns),) = wide_parts({name: track.known for name, track in self.items()}, rate)
-        named = {f"{servo}.{HEADERS[key]}": values for (servo, key), values in columns.items()}
-        return pd.DataFrame(named, index=pd.Index(time, name=HEADERS["time"]))
+        return data_frame({name: track.known for name, track in self.items()}, HEADERS, rate)
 
     def spans(self) -> list[tuple[float, float]]:
         """Return the first and last time, s, of each servo that has samples."""

@@ -23,10 +23,7 @@ from axbridge.state import SERVO_COLUMNS
 CYCLE, EVENTS, PACKETS, STEP = "/cycle", "/events", "/packets", "/step"
 SERVOS = "servos"  # key of the servos' names, JSON, in the metadata of a step channel
 STEP_TYPE = "axbridge_msgs/msg/Step"
-CYCLE_TYPE = "axbridge_msgs/msg/Cycle"
-EVENT_TYPE, EVENT_SCHEMA = "std_msgs/msg/String", "string data\n"
-PACKETS_TYPE = "axbridge_msgs/msg/Packets"
-PACKETS_SCHEMA = """float64[] time  # s, the recording's clock: when the bytes were sent or received
+_PACKETS_SCHEMA = """float64[] time  # s, the recording's clock: when the bytes were sent or received
 uint32[] size  # number of bytes of each
 uint8[] source  # 0: a program, 1: the bridge itself, 2: servos, 3: a program's packet, then the changed one
 uint8[] data  # the bytes of all, concatenated
@@ -144,6 +141,13 @@ def packets(message: bytes) -> list[Passed]:
 def definition(fields: Mapping[str, str]) -> str:
     """Return the ``ros2msg`` definition of float64 fields, given as name: description."""
     return "".join(f"float64 {name}  # {what}\n" for name, what in fields.items())
+
+
+SCHEMAS = {  # by topic: message type and its definition; those of steps depend on the servos
+    EVENTS: ("std_msgs/msg/String", "string data\n"),
+    CYCLE: ("axbridge_msgs/msg/Cycle", definition(CYCLE_FIELDS)),
+    PACKETS: ("axbridge_msgs/msg/Packets", _PACKETS_SCHEMA),
+}
 
 
 def step_schema(servos: Sequence[str]) -> str:

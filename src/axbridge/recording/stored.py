@@ -53,11 +53,6 @@ _MAX_RECORD = 1 << 26  # bytes: a larger record or chunk is damaged; ours have a
 _MAX_LOG_TIME = 2**64 - 1  # ns: largest log time of MCAP
 _CHUNK = 256 * 1024  # bytes before compression: a damaged byte loses at most one chunk
 _BATCH = 1 << 20  # bytes of messages that are decoded at once
-_SCHEMAS = {  # by topic: message type and its definition; those of steps depend on the servos
-    EVENTS: (step_format.EVENT_TYPE, step_format.EVENT_SCHEMA),
-    CYCLE: (step_format.CYCLE_TYPE, step_format.definition(CYCLE_FIELDS)),
-    PACKETS: (step_format.PACKETS_TYPE, step_format.PACKETS_SCHEMA),
-}
 _STEPS = 1000  # steps per block, and messages between two progress reports
 
 
@@ -222,8 +217,8 @@ class MessageWriter:
 
     def _register(self, topic: str, servos: tuple[str, ...]) -> int:
         name, more = topic, {}
-        if topic in _SCHEMAS:
-            kind, text = _SCHEMAS[topic]
+        if topic in step_format.SCHEMAS:
+            kind, text = step_format.SCHEMAS[topic]
         else:
             others = sum(other == STEP for other, _ in self._channels)
             number = str(others + 1) if others else ""

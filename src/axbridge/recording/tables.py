@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.errors import UsageError
+from axbridge.errors import UsageError, require
 from axbridge.recording.sample_quality import GAP
 from axbridge.servo import checks
 
@@ -72,6 +73,18 @@ def wide_parts(
             chosen = slice(*np.searchsorted(places[name], (first, first + rows)))
             part[name, key][places[name][chosen] - first] = values[chosen]
         yield at[first : first + rows], part
+
+
+def data_frame(
+    servos: Mapping[str, Mapping[str, FloatArray]], headers: Mapping[str, str], rate: float | None = None
+) -> Any:
+    """Return `wide_parts` as a pandas DataFrame; raise UnsupportedOperation without pandas."""
+    require("a DataFrame", "pandas")
+    import pandas as pd
+
+    ((time, columns),) = wide_parts(servos, rate)
+    named = {f"{servo}.{headers[key]}": values for (servo, key), values in columns.items()}
+    return pd.DataFrame(named, index=pd.Index(time, name=HEADERS["time"]))
 
 
 def _even_times(sampled: Mapping[str, FloatArray], rate: float) -> FloatArray:
