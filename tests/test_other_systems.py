@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.robot.test_safety_process import CONTROLLER
+from tests.robot.test_safety_process import CONTROLLER, OPENED
 from tests.support.pty_line import PtyLine
 from tests.support.waiting import until
 from tests.support.warm import serving
@@ -79,7 +79,7 @@ def test_a_bus_is_served_and_scanned_over_tcp_without_pseudo_terminals():
 
 
 # This system has pseudo-terminals, and they need `getuid`.
-CONTROLLER_WITHOUT = WITHOUT.replace('"getuid", ', "") + CONTROLLER + "assert bus.port.fd is None\n"
+CONTROLLER_WITHOUT = WITHOUT.replace('"getuid", ', "") + OPENED + CONTROLLER + "assert bus.port.fd is None\n"
 
 
 def test_a_guard_without_a_descriptor_switches_the_torque_off_and_ends_with_a_program_that_closes_normally():

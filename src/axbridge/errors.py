@@ -227,7 +227,6 @@ class UnknownServo(UsageError, KeyError):
 
 class _FileError(AxBridgeError):
     mistakes: tuple[_FileError, ...] = ()  # the listed mistakes, if there are several
-    _checked_by = ""  # verb that checks such a file
 
     def __init__(self, path: Path | str, key: str, message: str, hint: str = "") -> None:
         self.path: Path = Path(path)
@@ -243,11 +242,14 @@ class _FileError(AxBridgeError):
         if len(mistakes) == 1:
             return mistakes[0]
         lines = "".join("\n  " + str(mistake).replace("\n", "; ") for mistake in mistakes)
-        again = Remedy(cls._checked_by, path, says="correct them; {} checks again")
-        hint = again if cls._checked_by else "correct them"
-        error = cls(path, "", f"{len(mistakes)} mistakes:{lines}", hint)
+        error = cls(path, "", f"{len(mistakes)} mistakes:{lines}", cls._next_step(path))
         error.mistakes = mistakes
         return error
+
+    @staticmethod
+    def _next_step(path: Path | str) -> str:  # noqa: ARG004 - of a rig
+        """Return the hint of an error with several mistakes."""
+        return "correct them"
 
 
 class ProfileError(_FileError):
@@ -257,7 +259,9 @@ class ProfileError(_FileError):
 class RigError(_FileError):
     """A rig file, or the URDF it names, that cannot be used; carries `path` and `key`."""
 
-    _checked_by = "rig check"
+    @staticmethod
+    def _next_step(path: Path | str) -> str:
+        return Remedy("rig check", path, says="correct them; {} checks again")
 
 
 class MoveError(_FileError):

@@ -61,14 +61,17 @@ class Table:
 def table_text(table: Table) -> str:
     """Return a table as text for a terminal, with aligned columns.
 
-    If it is too wide, headers are folded. Columns without room follow below, beside the first.
+    If it is too wide, headers are folded as little as needed. Columns without room follow below, beside the first.
     """
     columns = [[*map(printable, column)] for column in zip(table.header, *table.rows, strict=True)]
-    if sum(max(map(len, column)) + 2 for column in columns) > _LETTERS + 2:
-        heads = [wrap(head, max([1, *map(len, cells)]), break_long_words=False) for head, *cells in columns]
-        height = max(map(len, heads))
-        for head, cells in zip(heads, columns, strict=True):
-            cells[:1] = [""] * (height - len(head)) + head
+    for room in range(_LETTERS, 0, -1):
+        heads = [wrap(head, max([room, *map(len, cells)]), break_long_words=False) for head, *cells in columns]
+        widths = (max(map(len, (*head, *cells)), default=0) for head, (_, *cells) in zip(heads, columns, strict=True))
+        if sum(width + 2 for width in widths) <= _LETTERS + 2:
+            break
+    height = max(map(len, heads), default=0)
+    for head, cells in zip(heads, columns, strict=True):
+        cells[:1] = [""] * (height - len(head)) + head
     parts: list[list[list[str]]] = [[]]
     for cells in columns:
         width = max(map(len, cells))
