@@ -59,6 +59,7 @@ def main(count: int, timing: str, faults: str, seed: int, folder: str, profiles:
         }
     )
     world = World(rig, seed=seed, timing="none" if timing == "none" else "wire", bank=StillBank(count))
+    world.sleep_until(0.05)  # loads the kernels before a client waits
     world.inject(faults)
     channel = PtyChannel(1_000_000)
     stop: list[int] = []
