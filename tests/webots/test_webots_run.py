@@ -131,8 +131,9 @@ def test_a_simulation_is_paced_with_axbridge_realtime_and_step_returns_its_laten
         assert robot.time == pytest.approx(0.22)
 
 
-def test_the_example_controller_waves(tmp_path):
-    done, _ = ended(tmp_path, (Path(__file__).parents[2] / "examples" / "webots_wave.py").read_text())
+def test_the_example_controller_waves_with_the_rig_of_the_environment(monkeypatch):
+    monkeypatch.setenv("AXBRIDGE_RIG", "bench_arm")
+    done = warm.run("run", Path(__file__).parents[2] / "examples" / "webots_wave.py", "--duration", "60")
     assert done.returncode == 0, done.stderr
     assert "shoulder ends at" in done.stdout
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -29,6 +30,7 @@ from axbridge.webots import Session, install
 from axbridge.webots.session import say
 
 _OF_SCRIPT = {"allow_extra_args": True, "ignore_unknown_options": True}  # they go to the script
+_CONTROLLER = re.compile(rb"^\s*(?:from|import)\s+controller\b", re.MULTILINE)  # in a Webots controller
 _STEP_PATIENCE = 0.4  # s; a controller that steps reads the request to end within this time
 
 
@@ -54,6 +56,8 @@ def run(
         raise UsageError(f"no such script: {script}", "give the path of a Python controller")
     refuse_other_kind(script, lambda what, hint: UsageError(f"{script} {what}, and no script", hint))
     script = script.resolve()
+    if rig is None and _CONTROLLER.search(script.read_bytes()):
+        rig = os.environ.get("AXBRIDGE_RIG") or None
     if rig is None and duration is not None:
         raise UsageError("--duration is for the robot of a Webots controller", "name it with --rig")
     loaded = None
@@ -172,7 +176,9 @@ def _execute(script: Path, *, controller: bool) -> int:
         raise
     except Exception as failure:  # shown as Python shows it
         if isinstance(failure, ModuleNotFoundError) and failure.name == "controller" and not controller:
-            raise UsageError(f"{script.name} is a Webots controller", "name its robot with --rig") from failure
+            raise UsageError(
+                f"{script.name} is a Webots controller", "name its robot with --rig, or set AXBRIDGE_RIG"
+            ) from failure
         below = failure.__traceback__.tb_next if failure.__traceback__ else None  # without the frame of this function
         traceback.print_exception(type(failure), failure, below)
         return FAILED_CHECK
