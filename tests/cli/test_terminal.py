@@ -67,7 +67,9 @@ def test_a_verb_works_with_closed_streams_and_its_file_gets_no_printed_text(walk
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_an_error_that_cannot_be_printed_still_has_its_exit_code(tmp_path):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_error_that_cannot_be_printed_still_has_its_exit_code(tmp_path, monkeypatch, unbuffered):
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "axbridge", "info", str(tmp_path / "missing.mcap")]
         assert subprocess.run(command, stderr=full, timeout=120, check=False).returncode == MISUSE

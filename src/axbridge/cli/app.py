@@ -7,12 +7,11 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from contextvars import ContextVar
 from itertools import pairwise
 from json import dumps, loads
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -163,8 +162,7 @@ def load_typed(arguments: list[str]) -> None:
 def _stopped(arguments: list[str], signals: list[int]) -> int:
     verb = arguments[0] if arguments else ""
     left = _UNTOUCHED if verb in _HARMLESS else _LEFT.get(verb, _AS_THE_RIG_SAYS)
-    with suppress(OSError):  # the terminal was closed
-        print(("\n" if sys.stderr.isatty() else "") + f"stopped: {left}", file=sys.stderr)
+    _print_error(("\n" if sys.stderr.isatty() else "") + f"stopped: {left}")
     return 128 + signals[0] if signals else INTERRUPTED
 
 
@@ -211,14 +209,26 @@ def _too_many(words: list[str], context: Any) -> str:
 
 def unread() -> int:
     """Discard further output when its reader has closed the pipe, as `head` does; return the exit code 0."""
-    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    _discard(sys.stdout)
     return DONE
+
+
+def _discard(stream: TextIO) -> None:
+    """Discard the output to a stream that cannot be written: else Python ends with the exit code 120."""
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
+
+
+def _print_error(text: str) -> None:
+    """Print on stderr, unless it cannot be written, as on a full disk or a closed terminal: the exit code stays."""
+    try:
+        print(text, file=sys.stderr)
+    except OSError:
+        _discard(sys.stderr)
 
 
 def _complain(text: str, code: int) -> int:
     lines = printable(text, lines=True).splitlines()  # a message may quote control characters of a file
     shown = "\n".join(line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…" for line in lines)
-    with suppress(OSError):  # nothing can be written to it, as on a full disk: the exit code says it, too
-        print(f"axbridge: {shown}", file=sys.stderr)
+    _print_error(f"axbridge: {shown}")
     return code
