@@ -262,7 +262,7 @@ def test_a_second_exit_waits_for_the_guard_after_an_interrupted_first_exit(line,
     with pytest.raises(KeyboardInterrupt):
         watched.__exit__(None, None, None)
     monkeypatch.undo()
-    assert NETS.armed == (watched,)
+    assert watched in NETS.armed
     watched.__exit__(None, None, None)
     assert (NETS.armed, guard.returncode) == ((), 1)
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
@@ -355,6 +355,7 @@ def test_a_guard_that_was_started_for_one_of_two_lost_ports_also_waits_for_the_o
         buses = [opened.enter_context(SerialBus(line.port)) for line in lines]
         cycles = [Cycle(bus, [servo]) for bus, servo in zip(buses, SERVOS, strict=False)]
         watched = safety.Safety(cycles)
+        opened.callback(watched.disarm)
         watched.arm()
         watched.feed()
         switch(lines[1], 2)
@@ -371,7 +372,6 @@ def test_a_guard_that_was_started_for_one_of_two_lost_ports_also_waits_for_the_o
         assert (back.powered, away.powered) == ([], [2])
         away.replug()
         until(lambda: not away.powered)
-        watched.disarm()
 
 
 def test_a_stale_controller_holds_and_replaces_a_killed_guard(line, cycle):
