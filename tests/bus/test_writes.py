@@ -24,9 +24,8 @@ class Lossy(VirtualBus):
 
     def __init__(self, world, fates=()):
         super().__init__(world)
-        self.fates = iter(
-            fates
-        )  # one for each write: "ok", or the "question", the "answer" or the "last answer" is lost
+        # one for each write: "ok", or the "question", the "answer" or the "last answer" is lost
+        self.fates = iter(fates)
         self.sent, self.fate = [], ""
 
     def _transfer(self, frame, id, length):

@@ -184,7 +184,7 @@ def test_tables_are_aligned_and_a_step_is_one_row(comparison):
     title, *lines = table_text(deviation_table(comparison)).splitlines()
     assert (title, lines[-2].split()[0], lines[-1].split()[0]) == ("sim against real", "servo", "a")
     assert {len(line) for line in lines[-2:]} == {max(map(len, lines))}
-    assert max(map(len, lines)) <= 80  # letters of a terminal: headers are folded
+    assert max(map(len, lines)) <= 80  # characters in a line of a terminal: headers are folded
     cells = tuple(map(str, range(12)))
     wide = Table("wide", ("name", *(f"column {cell}" for cell in cells)), (("a", *cells),) * 2)
     lines = table_text(wide).splitlines()

@@ -89,10 +89,10 @@ def test_a_mistake_names_file_and_key(tmp_path, text, key):
         FirmwareProfile.load(path)
 
 
-def test_of_registers_with_numbers_only_the_first_is_listed():
+def test_registers_with_numbers_are_listed_together():
     with pytest.raises(ProfileError) as raised:
         FirmwareProfile.load("xl430-w250").register("goal_curent")
-    assert "indirect_data_1, led" in str(raised.value)
+    assert "indirect_data_1 to indirect_data_56" in str(raised.value)
     assert len(str(raised.value)) < 1500
 
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from axbridge.bridge.black_box import BlackBox
 from axbridge.bridge.known import Known
 from axbridge.bridge.rules import Notice, beyond, checked, powered, wanted
-from axbridge.bus.base import QUESTION, Reply
+from axbridge.bus import retries
+from axbridge.bus.base import Reply
 from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.bus.serial import SerialBus
@@ -340,7 +341,7 @@ class Protector:
     def _read(self, servos: Iterable[Known], address: int, size: int) -> dict[int, bytes]:
         """Read registers of servos now; return them by id for the servos that answer."""
         data: dict[int, bytes] = {}
-        for _ in range(1 + QUESTION):
+        for _ in range(1 + retries.QUESTION):
             requests = [(servo.id, address, size) for servo in servos if servo.id not in data]
             if not requests:
                 break

@@ -21,6 +21,7 @@ from typing_extensions import Self
 from axbridge.bus.line_lock import BusLock
 from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import FIRST, Protocol
+from axbridge.bus.retries import QUESTION, SUPPORT
 from axbridge.clock import Clock
 from axbridge.config.registers import Instruction
 from axbridge.errors import (
@@ -34,12 +35,6 @@ from axbridge.errors import (
     UsageError,
 )
 
-# Repetitions: a line loses packets by noise, a bad contact or a busy computer. The guard process has
-# its own numbers (`axbridge.robot.safety.guard`), because it does not import this package.
-QUESTION = 2  # of a ping, a read or a write; more would delay a control cycle with a missing servo
-SUPPORT = 2  # attempts of a group read before the servo counts as one without that instruction
-CONFIRMED = 5  # attempts of a write that must be confirmed, as torque off; no cycle waits for it
-RESTORE = 3  # attempts to restore a servo's own mode and limits in EEPROM; each may wear the EEPROM
 SHORTEST_BLOCK = 16  # bytes of one servo's block in a shared reply; each servo waits for its return delay
 
 

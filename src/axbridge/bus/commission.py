@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from axbridge.bus.base import QUESTION, Bus
+from axbridge.bus.base import Bus
 from axbridge.bus.protocols.protocol import Protocol
+from axbridge.bus.retries import QUESTION
 from axbridge.config.profile import Area, FirmwareProfile, Register
 from axbridge.config.registers import SET_MIDDLE, Instruction
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, Remedy, ServoFault, StatusError, UsageError

@@ -10,11 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
-from axbridge.bus.base import CONFIRMED
 from axbridge.bus.handshake import Expected, ExpectedBus, is_unknown, name_of
 from axbridge.bus.port_name import bridge_at, find_port
 from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.protocols.protocol import FIRST
+from axbridge.bus.retries import CONFIRMED
 from axbridge.bus.scan import FoundServo, has_feetech, ping_all, scan
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, HARDWARE

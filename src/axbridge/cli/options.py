@@ -317,8 +317,12 @@ class Where:
         """Load a rig with the chosen engine and model."""
         from axbridge.config.rig import Rig
 
-        model = self.model or os.environ.get("AXBRIDGE_MODEL") or None
-        return Rig.load(name).with_engine(self.engine).with_model(model)
+        return Rig.load(name).with_engine(self.engine).with_model(self.simulated_model)
+
+    @property
+    def simulated_model(self) -> str | None:
+        """Model of a simulated robot: the option, else ``AXBRIDGE_MODEL``; `model` is the option alone."""
+        return self.model or os.environ.get("AXBRIDGE_MODEL") or None
 
     @property
     def chosen(self) -> str:

@@ -64,7 +64,7 @@ def run(
     if rig is not None:
         loaded = where.rig(rig)
         loaded = loaded.model_copy(update={"path": loaded.path.resolve()})
-    backend, port, model = where.chosen, where.port, where.model or os.environ.get("AXBRIDGE_MODEL")
+    backend, port, model = where.chosen, where.port, where.simulated_model
     if port is not None and Path(port).exists():
         port = str(Path(port).resolve())
     model = str(Path(model).resolve()) if model is not None and Path(model).is_file() else model

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from axbridge.bus.scan import ping_all
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, HARDWARE, group, note
 from axbridge.cli.exit import motors_after, stopping
-from axbridge.cli.options import Result, servo_of, verb
+from axbridge.cli.options import Result, RigOption, servo_of, verb
 from axbridge.cli.progress import progress
 from axbridge.config.profile import FirmwareProfile, in_units
 from axbridge.config.registers import FAMILIES, SET_MIDDLE, Address, Instruction
@@ -300,9 +299,12 @@ def _position_with_torque(target: _Target) -> int:
 
 @verb("1 30 --port /dev/ttyUSB0", of=servo, context_settings=_NEGATIVE)
 def goto(
-    at: _At,
+    servo: Annotated[str, "Its bus id, or its name in the rig.", "ID|NAME"],
     angle: Annotated[float, "0 is the middle of its range, or the rig's zero.", "DEGREES"],
     *,
+    rig: RigOption = "",
+    port: str | None = None,
+    baud: int = _USUAL_BAUD,
     duration: Annotated[float | None, "Default: at 60°/s or slower."] = None,
 ) -> Result:
     """Move one servo softly to an angle, then switch its motor off.
@@ -316,8 +318,7 @@ def goto(
         note(f"{angle:g} is taken for degrees; {angle:g} rad are {math.degrees(angle):.1f}°")
     if duration is not None and not 0 < duration < math.inf:
         raise UsageError(f"a duration of {duration:g} s is not positive and finite", "give seconds")
-    rig = at.rig or os.environ.get("AXBRIDGE_RIG")
-    alone = _one_of_rig(rig, at.servo) if rig else _rig_of_id(at)
+    alone = _one_of_rig(rig, servo) if rig else _rig_of_id(servo, port, baud)
     there = f"{alone.servos[0].name} is where it was"
     from axbridge.robot.calibration import reach_of, refuse_shut_down
     from axbridge.robot.open import open_robot  # slow to import, and no other verb of `servo` needs it
@@ -328,7 +329,7 @@ def goto(
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", ControlWarning)  # each is raised as an error below
-        with open_robot(alone, "real", port=at.port) as robot:
+        with open_robot(alone, "real", port=port) as robot:
             joint = robot[0]
             refuse_shut_down(robot, joint.name)
             low, high = map(math.degrees, reach_of(joint))
@@ -372,10 +373,10 @@ def _one_of_rig(name: str, servo: str) -> Rig:
     return rig.model_copy(update=alone)
 
 
-def _rig_of_id(at: _At) -> Rig:
+def _rig_of_id(servo: str, port: str | None, baud: int) -> Rig:
     """Return a rig of the servo with this bus id, whose zero is the middle of its range."""
-    with at.open() as target:
-        profile, line = target.profile, {"port": target.bus.port_name, "baud": at.baud}
+    with _At(servo, port=port, baud=baud).open() as target:
+        profile, line = target.profile, {"port": target.bus.port_name, "baud": baud}
         held = checked_convention(target.bus, target.id, profile, **target.line)
     name = f"servo {target.id}"
     entry = {"name": name, "joint": name, "id": target.id, "profile": profile.name}

@@ -19,9 +19,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from axbridge import Recorder, Rig, Robot, open_recording, simulate, walk
-from axbridge.bus.base import CONFIRMED
 from axbridge.bus.diagnose import diagnose
 from axbridge.bus.handshake import ExpectedBus, Finding, name_of
+from axbridge.bus.retries import CONFIRMED
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, FAILED_CHECK
 from axbridge.cli.by_hand import AGAIN, BACK, KEYS, QUIT, SKIP, YES, Ended, ManualProcedure, ask, pressed

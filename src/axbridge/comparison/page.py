@@ -23,7 +23,7 @@ from axbridge.file_reading import printable
 from axbridge.files import write_whole
 
 POINTS = 2000  # of one curve: about two for each pixel of a screen's width
-_LETTERS = 80  # in a line of a terminal
+_LINE_LENGTH = 80  # characters in a line of a terminal
 _HEIGHT = 100.0  # pixels of a panel with share 1
 _SHARES = 65534  # steps of the 16-bit range of y
 _GAP = -32768  # stands for NaN
@@ -64,10 +64,10 @@ def table_text(table: Table) -> str:
     If it is too wide, headers are folded as little as needed. Columns without room follow below, beside the first.
     """
     columns = [[*map(printable, column)] for column in zip(table.header, *table.rows, strict=True)]
-    for room in range(_LETTERS, 0, -1):
+    for room in range(_LINE_LENGTH, 0, -1):
         heads = [wrap(head, max([room, *map(len, cells)]), break_long_words=False) for head, *cells in columns]
         widths = (max(map(len, (*head, *cells)), default=0) for head, (_, *cells) in zip(heads, columns, strict=True))
-        if sum(width + 2 for width in widths) <= _LETTERS + 2:
+        if sum(width + 2 for width in widths) <= _LINE_LENGTH + 2:
             break
     height = max(map(len, heads), default=0)
     for head, cells in zip(heads, columns, strict=True):
@@ -76,7 +76,7 @@ def table_text(table: Table) -> str:
     for cells in columns:
         width = max(map(len, cells))
         needed = sum(len(column[0]) + 2 for column in parts[-1]) + width
-        if needed > _LETTERS and len(parts[-1]) > 1:
+        if needed > _LINE_LENGTH and len(parts[-1]) > 1:
             parts.append(parts[0][:1])
         parts[-1].append([cell.rjust(width) if parts[0] else cell.ljust(width) for cell in cells])
     texts = ("\n".join("  ".join(row).rstrip() for row in zip(*part, strict=True)) for part in parts)

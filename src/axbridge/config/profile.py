@@ -211,9 +211,12 @@ class FirmwareProfile(toml_tables.TomlTable):
 
     @property
     def listed(self) -> str:
-        """Return the names of the registers for a message; of numbered neighbours, as of Indirect Data, the first."""
-        numbers = {name: name.rpartition("_")[2] for name in self.registers}
-        return ", ".join(sorted(name for name, end in numbers.items() if not end.isdecimal() or end == "1"))
+        """Return the names of the registers for a message; numbered ones are grouped: ``led_1 to led_4``."""
+        groups: dict[str, list[str]] = {}
+        for name in self.registers:
+            stem, _, number = name.rpartition("_")
+            groups.setdefault(stem if number.isdecimal() else name, []).append(name)
+        return ", ".join(sorted(" to ".join(dict.fromkeys((names[0], names[-1]))) for names in groups.values()))
 
     @property
     def eeprom_end(self) -> int:

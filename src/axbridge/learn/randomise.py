@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -86,11 +87,11 @@ def is_amount(value: object) -> bool:
     return isinstance(value, Real) and 0 <= float(value) < math.inf
 
 
-def _check_numbers(given: LineQuality | Supply) -> None:
+def _check_numbers(given: LineQuality | Supply, most: Mapping[str, float] = MappingProxyType({})) -> None:
     for name, value in vars(given).items():
-        is_share = name in {"loss", "late"}
-        if not is_amount(value) or (is_share and value > 1):
-            span = "from 0 to 1" if is_share else "that is not negative"
+        high = most.get(name, math.inf)
+        if not is_amount(value) or value > high:
+            span = f"from 0 to {high:g}" if name in most else "that is not negative"
             raise UsageError(f"{name} = {value!r} of a {type(given).__name__}", f"give a number {span}")
 
 
@@ -103,7 +104,7 @@ class LineQuality:
     jitter: float = 0.0  # 99th percentile of the cycle time minus its median, s
 
     def __post_init__(self) -> None:
-        _check_numbers(self)
+        _check_numbers(self, most={"loss": 1.0, "late": 1.0})
 
     @classmethod
     def measured(cls, statistics: Mapping[str, Mapping[str, Any]]) -> LineQuality:

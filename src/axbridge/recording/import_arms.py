@@ -134,9 +134,10 @@ def import_dataset(
         start = Event(float(time[0]), "segment", {"name": motion})
         odd: list[Oddity] = []
         recording = recording_of(source, servos, motion, odd.append, events=(start,), lerobot=facts, notes=notes)
-        in_degrees = [one for one in odd if unit == "rad" and "HEADER:deg" in one.remedy]
-        for finding in (finding for finding in odd if finding not in in_degrees):
-            warned(finding)
+        in_degrees = [finding for finding in odd if unit == "rad" and "HEADER:deg" in finding.remedy]
+        for finding in odd:
+            if finding not in in_degrees:
+                warned(finding)
         for finding in in_degrees[:1]:  # all joints of a dataset have the same unit
             warned(replace(finding, remedy="import it with --unit deg"))
         return recording

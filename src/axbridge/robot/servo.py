@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import ServoFlags, UnsupportedOperation, UsageError
 from axbridge.robot.drives.bus_drive import BusDrive
-from axbridge.robot.drives.drive import Capability, IdealDrive
+from axbridge.robot.drives.drive import Capability
 from axbridge.robot.joint import Joint
 from axbridge.servo import checks
 from axbridge.servo.setpoints import scaled
@@ -383,7 +383,7 @@ class Servo(CommandedByMethods):
     @property
     def has_brake(self) -> bool:
         """Return whether `set_damping_constant` is supported."""
-        return isinstance(self._joint.drive, IdealDrive)
+        return self._joint.drive.brake
 
     @property
     def capabilities(self) -> Mapping[str, Capability]:

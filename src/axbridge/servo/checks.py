@@ -26,7 +26,7 @@ def number(value: object, what: str) -> float:
             return float(cast(SupportsFloat, value))
     except (TypeError, ValueError, OverflowError):
         pass
-    raise UsageError(f"{what} must be a number, not {repr(value)[:40]}", "nothing was sent")
+    raise UsageError(f"{what} must be a number, not {repr(value)[:40]}", "give a number; nothing was sent or changed")
 
 
 def seed(value: object) -> int:

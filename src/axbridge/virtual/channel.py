@@ -391,9 +391,14 @@ class TcpChannel:
         self._listener: socket.socket | None = None
         self._client: socket.socket | None = None
         self._held = bytearray()  # bytes from the client that wait for the line
-        self.port = self.address = ""  # for clients
+        self.address = ""
         self.transit = 0.0  # s: the network delay is unknown
         self.plug()
+
+    @property
+    def port(self) -> str:
+        """Address for clients."""
+        return self.address
 
     def descriptors(self) -> tuple[int, ...]:
         """File descriptors to wait on; none while it is unplugged."""
@@ -417,7 +422,7 @@ class TcpChannel:
         self._listener = listener
         bound = listener.getsockname()[1]
         self._bind_address = (host, bound)
-        self.port = self.address = f"socket://{f'[{host}]' if ':' in host else host}:{bound}"
+        self.address = f"socket://{f'[{host}]' if ':' in host else host}:{bound}"
 
     def unplug(self) -> None:
         """Disconnect the client and stop listening."""

@@ -42,7 +42,7 @@ def newer_names(names: str) -> Callable[[type[Owner]], type[Owner]]:
     return named
 
 
-def fact(path: str) -> Callable[[Any], Any]:
+def getter(path: str) -> Callable[[Any], Any]:
     """Return a method that returns the attribute at a dotted path from its object."""
     return lambda own: attrgetter(path)(own)  # noqa: PLW0108 - only functions become methods
 
@@ -66,7 +66,7 @@ class Device:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    getName, getModel = fact("_name"), fact("_model")
+    getName, getModel = getter("_name"), getter("_model")
 
     def getNodeType(self) -> int:
         return int(getattr(Node, self._kind(), Node.NO_NODE))
@@ -93,7 +93,7 @@ class Sensor(Device):
     def disable(self) -> None:
         self._enable(0)
 
-    getSamplingPeriod = fact("_sampler.period")
+    getSamplingPeriod = getter("_sampler.period")
 
     def _enable(self, period: int) -> None:
         self._sampler.enable(period, current().robot.time)
@@ -189,7 +189,7 @@ class LED(AbsentDevice):
         self._say()
         self._value = value
 
-    get = fact("_value")
+    get = getter("_value")
     value = property(get, lambda lamp, value: lamp.set(value))
 
 
@@ -284,7 +284,7 @@ class GPS(_BodySensor):
     def getSpeed(self) -> float:
         return float(self._read("getSpeed", lambda sample: math.hypot(*sample.speed)))
 
-    getCoordinateSystem = fact("LOCAL")
+    getCoordinateSystem = getter("LOCAL")
     value = property(getValues)
 
 
@@ -310,7 +310,7 @@ class DistanceSensor(_BodySensor):
     """Distance to the floor along the sensor's x axis, m; its range if the beam does not reach the floor."""
 
     GENERIC, INFRA_RED, SONAR, LASER = 0, 1, 2, 3
-    getType = fact("GENERIC")
+    getType = getter("GENERIC")
 
     def getValue(self) -> float:
         return float(self._read("getValue", attrgetter("distance")))

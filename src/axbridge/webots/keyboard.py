@@ -12,7 +12,7 @@ import time
 import warnings
 from typing import ClassVar
 
-from axbridge.webots.devices import Sensor, fact
+from axbridge.webots.devices import Sensor, getter
 from axbridge.webots.session import current
 
 _MOST = 7  # keys held at a time
@@ -76,7 +76,7 @@ class Keyboard(Sensor):
         if Keyboard._tick not in current().ticks:
             current().ticks.append(Keyboard._tick)
 
-    getSamplingPeriod = fact("_period")
+    getSamplingPeriod = getter("_period")
 
     def getKey(self) -> int:
         """Return the next key held in this step, or -1."""

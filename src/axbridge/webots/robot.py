@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from axbridge.webots import catalogue
-from axbridge.webots.devices import DEVICES, AbsentDevice, AbsentNode, fact, newer_names
+from axbridge.webots.devices import DEVICES, AbsentDevice, AbsentNode, getter, newer_names
 from axbridge.webots.joints import Brake, Motor, PositionSensor, Servo
 from axbridge.webots.keyboard import Keyboard
 from axbridge.webots.session import Sampler, current, is_negative, say
@@ -96,7 +96,7 @@ class Robot:
     def getNumberOfDevices(self) -> int:
         return len(self.devices)
 
-    getKeyboard, getMouse, getJoystick = map(fact, ("keyboard", "mouse", "joystick"))
+    getKeyboard, getMouse, getJoystick = map(getter, ("keyboard", "mouse", "joystick"))
 
     # ---- time
 
@@ -128,13 +128,13 @@ class Robot:
         self._began = False
         return self.step(self._half)
 
-    getBasicTimeStep, getTime = fact("_session.time_step"), fact("_session.robot.time")
+    getBasicTimeStep, getTime = getter("_session.time_step"), getter("_session.robot.time")
 
     # ---- facts
 
-    getName, getModel = fact("_session.rig.name"), fact("_session.rig.webots.model")
-    getSynchronization, getCustomData = fact("_session.rig.webots.synchronization"), fact("_custom_data")
-    getMode = fact("_session.robot.mode")  # MODE_CROSS_COMPILATION is a real robot
+    getName, getModel = getter("_session.rig.name"), getter("_session.rig.webots.model")
+    getSynchronization, getCustomData = getter("_session.rig.webots.synchronization"), getter("_custom_data")
+    getMode = getter("_session.robot.mode")  # MODE_CROSS_COMPILATION is a real robot
     mode = property(getMode)
 
     def setCustomData(self, data: str) -> None:
@@ -180,8 +180,8 @@ class Robot:
     def batterySensorDisable(self) -> None:
         self._battery.enable(0, 0.0)
 
-    batterySensorGetSamplingPeriod = fact("_battery.period")
-    batterySensorGetValue = fact("_battery.value")  # J; -1.0 = no battery, or no sample yet
+    batterySensorGetSamplingPeriod = getter("_battery.period")
+    batterySensorGetValue = getter("_battery.value")  # J; -1.0 = no battery, or no sample yet
 
     def _set_battery_period(self, period: int | None) -> None:
         self.batterySensorEnable(int(self._session.time_step) if period is None else period)
@@ -203,16 +203,16 @@ class Robot:
 def _deprecated(kind: str) -> Any:
     label = "Led" if kind == "LED" else kind  # as Webots prints it
 
-    def getter(self: Robot, name: str) -> Any:
+    def get_device(self: Robot, name: str) -> Any:
         say(f"DEPRECATION: Robot.get{label} is deprecated, please use Robot.getDevice instead.")
         joint = catalogue.find(current(), name) is not None
         if kind in DEVICES and name not in self.devices and not joint:
             self.devices[name] = DEVICES[kind](name, registered=True)
         return self.getDevice(name)
 
-    getter.__name__ = f"get{kind}"
-    getter.__doc__ = f"As getDevice; deprecated. An absent {kind} warns once."
-    return getter
+    get_device.__name__ = f"get{kind}"
+    get_device.__doc__ = f"As getDevice; deprecated. An absent {kind} warns once."
+    return get_device
 
 
 for _kind in _DEPRECATED.split():

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping
 from numbers import Integral
 from typing import Any, Literal
 
-from axbridge.bus.base import RESTORE, Bus
+from axbridge.bus.base import Bus
 from axbridge.bus.commission import apply_registers, read_register, read_registers, refuse_locked
 from axbridge.bus.cycle import CycleServo, Goal
 from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.bus.retries import RESTORE
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import Area, FirmwareProfile
 from axbridge.config.rig_tables import SafetyConfig, ServoConfig
@@ -39,6 +40,7 @@ class BusDrive:
     """One servo on a bus; see `axbridge.robot.drives.drive.Drive`."""
 
     type: Literal["rotational", "linear"] = "rotational"
+    brake = False
     slow_start = False
     has_own_limits = True  # whether the servo's own position limits apply to its goals
     on_at_start = False
@@ -145,8 +147,8 @@ class BusDrive:
     def fill_ram(self) -> None:
         """Write the rig's RAM registers again, which a power loss resets."""
         registers = self.config.registers.items()
-        own = self.profile.register
-        self._apply({name: value for name, value in registers if own(name).area is Area.RAM})
+        ram = {name: value for name, value in registers if self.profile.register(name).area is Area.RAM}
+        self._apply(ram)
 
     def _apply(self, registers: Mapping[str, int]) -> None:
         """Write those of these registers that differ; raise the first error when all were tried."""

@@ -49,6 +49,7 @@ class Drive(Protocol):
     limits: Limits  # highest speed, and the range of positions that the motor accepts, apart from the soft limits
     max_torque: float  # highest torque, N·m or N
     type: Literal["rotational", "linear"]  # kind of joint
+    brake: bool  # whether damping can be added to the joint
     slow_start: bool  # whether the motion to the first goal is slow in a simulation, too
     on_at_start: bool  # whether the motor holds its initial position at first, as in Webots
 
@@ -69,6 +70,7 @@ class IdealDrive:
     """Webots' idealised motor: a joint of the simulated world with a velocity target and a force limit; see `Drive`."""
 
     capabilities = IDEAL_CAPABILITIES
+    brake = True
     slow_start = False
     on_at_start = True
     flags: type[ServoFlags] = ErrorFlag

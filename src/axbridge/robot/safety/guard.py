@@ -287,9 +287,10 @@ def watch(silence: float, servos: list[Guarded]) -> int:
                 else:
                     requested = _named(message[1:])
                     away = [servo for servo in lost if (servo.port, servo.id) in requested]
-                    left = confirm([servo for servo in servos if (servo.port, servo.id) in requested])
+                    here = [servo for servo in servos if (servo.port, servo.id) in requested]
+                    left = confirm(here)
                     _await([*away, *(servo for servo in left if line.lost(servo.port))])
-                    return int(bool(left or away))
+                    return int(bool(left) or len(here) < len(requested))
             pending = pending.lstrip(b".")
             if b"q" in pending:
                 return 0

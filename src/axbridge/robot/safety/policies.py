@@ -9,8 +9,9 @@ import contextlib
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Literal
 
-from axbridge.bus.base import CONFIRMED, Reply
+from axbridge.bus.base import Reply
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
+from axbridge.bus.retries import CONFIRMED
 from axbridge.errors import BusError, BusTimeout, PortError
 
 Policy = Literal["limp", "hold", "park"]
